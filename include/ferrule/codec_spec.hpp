@@ -1,0 +1,76 @@
+// The text form of a codec: name[:key=value[,key=value]...], e.g. "int4", "int4:block=128,round=stochastic",
+// "bf16".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ferrule/status.hpp"
+
+namespace ferrule {
+
+/// A parsed codec text. Which names and keys exist is decided by the codecs, not here; here only the grammar
+/// is checked: names and keys are [a-z0-9_]+, values [A-Za-z0-9_.+-]+, no key twice, at most 256 characters.
+struct CodecSpec {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> parameters;
+
+  static Result<CodecSpec> parse(std::string_view text) {
+    CodecSpec spec;
+    const auto bad = [&](const std::string& why) {
+      return Status(ErrorCode::invalid_argument, "codec '" + std::string(text.substr(0, 256)) + "': " + why +
+                                                     " (expected name[:key=value,...])");
+    };
+    if (text.size() > 256) return bad("longer than 256 characters");
+    const std::size_t colon = text.find(':');
+    spec.name = text.substr(0, colon);
+    if (!is_word(spec.name, "_")) return bad("the name must be lower-case letters, digits and _");
+    if (colon == std::string_view::npos) return spec;
+    std::string_view rest = text.substr(colon + 1);
+    while (true) {
+      const std::size_t comma = rest.find(',');
+      const std::string_view pair = rest.substr(0, comma);
+      const std::size_t equals = pair.find('=');
+      if (equals == std::string_view::npos) return bad("'" + std::string(pair) + "' has no '='");
+      std::string key(pair.substr(0, equals));
+      std::string value(pair.substr(equals + 1));
+      if (!is_word(key, "_")) return bad("bad key '" + key + "'");
+      if (!is_word(value, "_.+-ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+        return bad("bad value '" + value + "' of " + key);
+      if (spec.find(key) != nullptr) return bad("key '" + key + "' stands twice");
+      spec.parameters.emplace_back(std::move(key), std::move(value));
+      if (comma == std::string_view::npos) return spec;
+      rest = rest.substr(comma + 1);
+    }
+  }
+
+  /// The value of a key, or null.
+  const std::string* find(std::string_view key) const {
+    for (const auto& [name_of, value] : parameters) {
+      if (name_of == key) return &value;
+    }
+    return nullptr;
+  }
+
+  std::string to_string() const {
+    std::string text = name;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      text += (i == 0 ? ':' : ',') + parameters[i].first + '=' + parameters[i].second;
+    }
+    return text;
+  }
+
+ private:
+  static bool is_word(std::string_view word, std::string_view also) {
+    if (word.empty()) return false;
+    for (const char c : word) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+      if (!plain && also.find(c) == std::string_view::npos) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace ferrule

@@ -1,0 +1,55 @@
+// Transports by name, and what a transport is given to connect.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "ferrule/status.hpp"
+#include "transport/transport.hpp"
+
+namespace ferrule::transport {
+
+/// Who a rank is, for messages to people and for choosing paths.
+struct Peer {
+  std::string host;     ///< host name
+  std::string host_id;  ///< equal for ranks that share memory (boot id and IPC namespace)
+  std::int64_t pid = 0;
+  std::string address;  ///< numeric address that other hosts reach it by
+};
+
+/// The ranks of one communicator, the same on all of them.
+struct Membership {
+  std::int32_t rank = 0;
+  std::vector<Peer> peers;         ///< one a rank
+  std::uint64_t communicator = 0;  ///< identity of the communicator
+  std::string interface;           ///< this rank's network interface, e.g. "eth0"; empty if undecided
+
+  std::int32_t size() const { return static_cast<std::int32_t>(peers.size()); }
+  bool single_host() const;
+  /// "rank 2 (host b, pid 4711)"
+  std::string describe(std::int32_t rank_of) const;
+};
+
+/// Gives every rank's value to every rank: result[r] is what rank r gave under `name`. Blocks, by a deadline.
+using Exchange =
+    std::function<Result<std::vector<std::string>>(std::string_view name, std::string_view mine)>;
+
+/// One per folder, listed in FERRULE_TRANSPORTS (src/transport/CMakeLists.txt).
+struct TransportDesc {
+  std::string_view name;
+  bool cross_process;  ///< ranks may be different processes
+  Result<std::unique_ptr<Transport>> (*connect)(const Membership& membership, const Exchange& exchange,
+                                                Deadline deadline);
+};
+
+std::span<const TransportDesc> transports();
+/// By name, or null.
+const TransportDesc* find_transport(std::string_view name);
+
+}  // namespace ferrule::transport
