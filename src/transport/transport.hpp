@@ -43,6 +43,8 @@ class Received {
   /// When the transport saw it: lets a decorator add latency from arrival, not from the time of the receive.
   Deadline::Clock::time_point arrived() const { return arrived_; }
   void stamp(Deadline::Clock::time_point when) { arrived_ = when; }
+  /// What the transport calls this message; only it knows the meaning.
+  void* handle() const { return handle_; }
   void release() {
     if (release_ != nullptr) std::exchange(release_, nullptr)(owner_, handle_);
     payload_ = {};
