@@ -48,7 +48,8 @@ struct Step {
   std::uint32_t from = kOwnInput;  ///< encode: kOwnInput or kSum. hop: the slot that is read.
   std::int32_t peer = -1;          ///< send and recv only
   /// encode and hop: whose random bits round the value. The rank itself, except where several ranks encode
-  /// the same value and must get the same bytes.
+  /// the same value and must get the same bytes. No two values of a chunk share it, so it may be world or
+  /// more: a key of nobody's rank.
   std::int32_t noise_rank = -1;
 
   friend bool operator==(const Step&, const Step&) = default;
