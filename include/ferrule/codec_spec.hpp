@@ -33,13 +33,13 @@ struct CodecSpec {
       const std::size_t comma = rest.find(',');
       const std::string_view pair = rest.substr(0, comma);
       const std::size_t equals = pair.find('=');
-      if (equals == std::string_view::npos) return bad("'" + std::string(pair) + "' has no '='");
+      if (equals == std::string_view::npos) return bad(std::string("'").append(pair) + "' has no '='");
       std::string key(pair.substr(0, equals));
       std::string value(pair.substr(equals + 1));
-      if (!is_word(key, "_")) return bad("bad key '" + key + "'");
+      if (!is_word(key, "_")) return bad(std::string("bad key '").append(key) + "'");
       if (!is_word(value, "_.+-ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-        return bad("bad value '" + value + "' of " + key);
-      if (spec.find(key) != nullptr) return bad("key '" + key + "' stands twice");
+        return bad(std::string("bad value '").append(value) + "' of " + key);
+      if (spec.find(key) != nullptr) return bad(std::string("key '").append(key) + "' stands twice");
       spec.parameters.emplace_back(std::move(key), std::move(value));
       if (comma == std::string_view::npos) return spec;
       rest = rest.substr(comma + 1);

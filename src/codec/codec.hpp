@@ -34,10 +34,10 @@ struct Term {
 /// What becomes of the error of a lossy encode. The residual is fp32, one value an element, in units of the
 /// sum.
 struct Feedback {
-  /// The residual before this encode; null: no feedback, the error is dropped.
+  /// The residual before this encode; null: zeros.
   const float* before = nullptr;
-  /// Where the residual after this encode goes: may equal `before`, must not overlap it otherwise. A block
-  /// that holds a NaN or Inf keeps its residual: after = before.
+  /// Where the residual after this encode goes; null: the error is dropped. May equal `before`, must not
+  /// overlap it otherwise. A block that holds a NaN or Inf keeps its residual: after = before.
   float* after = nullptr;
   /// true: encode sum + before, after = sum + before - decoded. false (the sum is shared by several ranks and
   /// only one of them keeps its error): encode the sum alone, after = before + (sum - decoded).

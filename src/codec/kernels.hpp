@@ -1,0 +1,118 @@
+// The seam between the block driver and faster implementations of a format.
+//
+// The driver (block_codec.cpp) walks a call in tiles of whole blocks and reaches a format only through
+// BlockKernels; scalar_kernels<Format>() makes them from the format's header. Faster code comes in at two
+// depths, and must give the same bytes, residuals and elements, bit for bit:
+//   * whole calls: Accelerator::encode / decode look at the arguments and either do all of it or decline,
+//   * tiles: Accelerator::tiles replaces the scalar kernels; terms, dtypes and residuals stay the driver's.
+// A codec asks for its accelerator once, when it is made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "codec/codec.hpp"
+#include "codec/format/scaled_block.hpp"
+
+namespace ferrule::codec {
+
+enum class FormatKind : std::uint8_t {
+  block_int,  ///< format::BlockInt<bits>
+  bf16,       ///< format::Bf16Cast
+  fp16,       ///< format::Fp16Cast
+  other,      ///< has no accelerator
+};
+
+/// A format with its parameters.
+struct BlockShape {
+  FormatKind kind = FormatKind::other;
+  unsigned bits = 0;  ///< of a code
+  std::size_t block = 128;
+  bool stochastic = false;
+};
+
+/// A tile: `count` elements from a block's edge on; whole blocks, but for the last of a call.
+/// count <= format::kLargestBlock.
+struct Tile {
+  std::size_t count = 0;
+  std::uint64_t first_element = 0;  ///< in the tensor, for the noise
+  std::uint64_t noise_key = 0;
+  float divisor = 1;  ///< decode: see format::BlockAt
+};
+
+/// The encoded bytes of a tile: one header per block, and the payloads of the blocks, contiguous.
+template <class Byte>
+struct Sections {
+  Byte* headers = nullptr;
+  Byte* payloads = nullptr;
+};
+
+struct BlockKernels {
+  std::size_t header_bytes = 0;  ///< per block
+  std::size_t (*payload_bytes)(std::size_t count, std::size_t block) = nullptr;
+  void (*encode)(const BlockShape&, const Tile&, const float* x, Sections<std::byte> out) = nullptr;
+  /// Returns whether all values were finite.
+  bool (*decode)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* out) = nullptr;
+};
+
+struct Accelerator {
+  /// Does the whole call and returns true, or touches nothing and returns false. May be null.
+  bool (*encode)(const BlockShape&, const EncodeArgs&) = nullptr;
+  /// The same; the result of a call that was done is Codec::decode's.
+  std::optional<bool> (*decode)(const BlockShape&, const DecodeArgs&) = nullptr;
+  /// Replace the scalar encode and decode of tiles. Each may be null.
+  BlockKernels tiles;
+};
+
+/// What there is for this format on this machine, or null: scalar. Lives for ever. (Defined in simd/, or in
+/// simd_none.cpp in a build without it.)
+const Accelerator* find_accelerator(const BlockShape& shape);
+
+namespace detail {
+
+template <class Format>
+format::BlockAt block_at(const BlockShape& shape, const Tile& tile, std::size_t first) {
+  format::BlockAt at;
+  const std::size_t left = tile.count - first;
+  at.count = left < shape.block ? left : shape.block;
+  at.block = shape.block;
+  at.divisor = tile.divisor;
+  at.stochastic = shape.stochastic;
+  at.first_element = tile.first_element + first;
+  if (shape.stochastic) at.noise = format::NoiseStream::at(tile.noise_key, at.first_element);
+  return at;
+}
+
+template <class Format>
+void encode_tile(const BlockShape& shape, const Tile& tile, const float* x, Sections<std::byte> out) {
+  for (std::size_t first = 0; first < tile.count; first += shape.block) {
+    const format::BlockAt at = block_at<Format>(shape, tile, first);
+    Format::encode(x + first, at, out.headers, out.payloads);
+    out.headers += Format::kHeaderBytes;
+    out.payloads += Format::payload_bytes(at.count, at.block);
+  }
+}
+
+template <class Format>
+bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::byte> in, float* out) {
+  bool finite = true;
+  for (std::size_t first = 0; first < tile.count; first += shape.block) {
+    const format::BlockAt at = block_at<Format>(shape, tile, first);
+    finite &= Format::decode(in.headers, in.payloads, at, out + first);
+    in.headers += Format::kHeaderBytes;
+    in.payloads += Format::payload_bytes(at.count, at.block);
+  }
+  return finite;
+}
+
+}  // namespace detail
+
+/// The kernels of a block format (see format/scaled_block.hpp for what that is).
+template <class Format>
+BlockKernels scalar_kernels() {
+  return {Format::kHeaderBytes, &Format::payload_bytes, &detail::encode_tile<Format>,
+          &detail::decode_tile<Format>};
+}
+
+}  // namespace ferrule::codec
