@@ -1,0 +1,39 @@
+// Messages between the transports themselves, on an active message of their own: "I am here", "I am leaving".
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace ferrule::transport::ucx {
+
+enum class LinkEvent : std::uint32_t {
+  hello = 1,     ///< the first message to each peer: the path works
+  farewell = 2,  ///< the last one: an orderly departure, nothing was lost
+};
+
+struct LinkMessage {
+  static constexpr std::uint32_t kMagic = 0x4b4c5246;  // "FRLK"
+
+  std::uint32_t magic = kMagic;
+  LinkEvent event = LinkEvent::hello;
+  std::uint64_t communicator = 0;
+  std::int32_t source = 0;
+  std::int32_t reserved = 0;
+
+  /// Null unless the bytes are a link message of this communicator from one of `ranks` ranks.
+  static std::optional<LinkMessage> parse(std::span<const std::byte> bytes, std::uint64_t communicator_id,
+                                          std::int32_t ranks) {
+    LinkMessage message;
+    if (bytes.size() != sizeof(LinkMessage)) return std::nullopt;
+    std::memcpy(&message, bytes.data(), sizeof(LinkMessage));
+    const bool known = message.event == LinkEvent::hello || message.event == LinkEvent::farewell;
+    if (message.magic != kMagic || !known || message.communicator != communicator_id) return std::nullopt;
+    if (message.source < 0 || message.source >= ranks) return std::nullopt;
+    return message;
+  }
+};
+static_assert(sizeof(LinkMessage) == 24);
+
+}  // namespace ferrule::transport::ucx

@@ -1,0 +1,209 @@
+// The connections to the peers: how they begin, how this rank notices that one is gone, how it leaves.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/log.hpp"
+#include "transport/ucx/am_ids.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace ferrule::transport::ucx {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// After an endpoint error, for the farewell of a peer that leaves: it may come by another path.
+constexpr milliseconds kFarewellGrace{200};
+/// For the last messages of this rank to leave, when it leaves.
+constexpr seconds kFlushLimit{2};
+constexpr seconds kCloseLimit{2};
+/// Messages of a process that has ended are still in its queues; this is more than they hold.
+constexpr int kDrainPolls = 4096;
+
+}  // namespace
+
+// ---- connecting
+
+Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline deadline) {
+  const auto& self = addresses[static_cast<std::size_t>(rank())].process;
+  for (auto& to : links_) {
+    if (to.peer == rank()) continue;
+    const auto& address = addresses[static_cast<std::size_t>(to.peer)];
+    FERRULE_RETURN_IF_ERROR(create_endpoint(to, address));
+    FERRULE_RETURN_IF_ERROR(watch(to.peer, address.process, self));
+  }
+  for (auto& to : links_) {
+    if (to.peer != rank()) send_link_message(to, hello_);
+  }
+  return wait_for_hellos(deadline);
+}
+
+Status UcxTransport::create_endpoint(Link& to, const PeerAddress& address) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = on_endpoint_error;
+  params.err_handler.arg = &to;
+  const auto status = ucp_ep_create(worker_.get(), &params, &to.endpoint);
+  if (status == UCS_OK) return {};
+  to.endpoint = nullptr;
+  return ucx_error(fmt::format("connecting to {} (transports: {})", membership_.describe(to.peer),
+                               choice_.tls.empty() ? "all" : std::string_view(choice_.tls)),
+                   status);
+}
+
+Status UcxTransport::watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self) {
+  const auto& here = membership_.peers[static_cast<std::size_t>(rank())];
+  const auto& there = membership_.peers[static_cast<std::size_t>(peer)];
+  if (process == self || here.host_id != there.host_id) return {};
+  const auto watch = watch_process(process, self);
+  if (watch.state == WatchState::watching) return wake_set_.add_process(watch.descriptor, peer);
+  if (watch.state == WatchState::already_gone) {
+    return {ErrorCode::peer_lost,
+            fmt::format("{} ended before it was connected", membership_.describe(peer))};
+  }
+  log::info("the death of {} cannot be watched for; UCX's keepalive has to notice it",
+            membership_.describe(peer));
+  return {};
+}
+
+Status UcxTransport::wait_for_hellos(Deadline deadline) {
+  const auto missing = [&](const Link& from) { return from.peer != rank() && !from.greeted; };
+  drive_until(deadline, [&] { return !fatal_.ok() || std::none_of(links_.begin(), links_.end(), missing); });
+  FERRULE_RETURN_IF_ERROR(fatal_);
+  std::string names;
+  for (const auto& from : links_) {
+    if (missing(from)) names += (names.empty() ? "" : ", ") + membership_.describe(from.peer);
+  }
+  if (names.empty()) return {};
+  return {ErrorCode::timeout,
+          fmt::format("UCX: {} could not connect to {} in time (transports: {}, interface: {}); is it "
+                      "running, and does a firewall stand between?",
+                      membership_.describe(rank()), names, choice_.tls.empty() ? "all" : choice_.tls,
+                      membership_.interface.empty() ? "any" : membership_.interface)};
+}
+
+void UcxTransport::send_link_message(Link& to, const LinkMessage& message) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  keep(ucp_am_send_nbx(to.endpoint, kLinkId, &message, sizeof(message), nullptr, 0, &param));
+}
+
+// ---- noticing who is gone
+
+void UcxTransport::on_endpoint_error(void* link, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  auto& failed = *static_cast<Link*>(link);
+  failed.error = status;
+  failed.transport->news_.push_back(failed.peer);
+}
+
+void UcxTransport::look_at_news() {
+  for (const auto peer : std::exchange(news_, {})) {
+    Link& from = link(peer);
+    if (!from.gone.ok()) {
+      end_receives(from);  // posted after it was gone
+    } else if (from.left) {
+      close_link(from, {ErrorCode::peer_lost, fmt::format("{} has left", membership_.describe(peer))});
+    } else if (!from.suspect) {
+      from.suspect = Deadline::Clock::now() + kFarewellGrace;
+      ++suspects_;
+    }
+  }
+}
+
+void UcxTransport::look_at_suspects() {
+  const auto now = Deadline::Clock::now();
+  for (auto& peer : links_) {
+    if (peer.suspect && now >= *peer.suspect) {
+      lose(peer, fmt::format("its connection failed: {} (UCX)", ucs_status_string(peer.error)));
+    }
+  }
+}
+
+void UcxTransport::look_for_ended_processes(Deadline deadline) {
+  auto ended = wake_set_.sleep(deadline);
+  if (!ended.ok()) return fail(ended.status());
+  for (const auto peer : *ended) {
+    // It may have said farewell before it ended.
+    for (int i = 0; i < kDrainPolls && !link(peer).left; ++i) {
+      if (ucp_worker_progress(worker_.get()) == 0) break;
+    }
+    look_at_news();
+    if (link(peer).gone.ok()) lose(link(peer), "its process has ended");
+  }
+}
+
+void UcxTransport::lose(Link& peer, std::string_view why) {
+  const Status lost(ErrorCode::peer_lost,
+                    fmt::format("{} is lost: {}", membership_.describe(peer.peer), why));
+  close_link(peer, lost);
+  fail(lost);
+}
+
+/// Sends to this peer that are not done end with UCX's next progress; receives end now.
+void UcxTransport::close_link(Link& peer, Status why) {
+  if (!peer.gone.ok()) return;
+  peer.gone = std::move(why);
+  if (std::exchange(peer.suspect, std::nullopt)) --suspects_;
+  end_receives(peer);
+  if (peer.endpoint == nullptr) return;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  keep(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param));
+}
+
+/// A departure harms nobody until something is awaited from the one who left.
+void UcxTransport::end_receives(const Link& from) {
+  if (inbox_.fail(from.peer, from.gone) > 0) fail(from.gone);
+}
+
+void UcxTransport::fail(Status status) {
+  if (!fatal_.ok()) return;
+  log::info("UCX transport of rank {} failed: {}", rank(), status.text());
+  fatal_ = std::move(status);
+}
+
+// ---- requests that nobody waits for
+
+void UcxTransport::keep(ucs_status_ptr_t request) {
+  // An error here is reported by the endpoint's error callback, too.
+  if (UCS_PTR_IS_PTR(request)) requests_.push_back(request);
+}
+
+void UcxTransport::reap() {
+  std::erase_if(requests_, [](void* request) {
+    if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+    ucp_request_free(request);
+    return true;
+  });
+}
+
+// ---- leaving
+
+void UcxTransport::say_farewell() {
+  for (auto& to : links_) {
+    if (to.endpoint == nullptr || !to.greeted || to.suspect) continue;
+    send_link_message(to, farewell_);
+    ucp_request_param_t param{};
+    keep(ucp_ep_flush_nbx(to.endpoint, &param));
+  }
+  drive_until(Deadline::after(kFlushLimit), [&] { return requests_.empty(); });
+}
+
+UcxTransport::~UcxTransport() {
+  say_farewell();
+  for (auto& peer : links_) close_link(peer, {ErrorCode::aborted, "the transport is closed"});
+  if (!drive_until(Deadline::after(kCloseLimit), [&] { return requests_.empty(); })) {
+    log::warn("UCX did not close {} connections of rank {} in time", requests_.size(), rank());
+  }
+}
+
+}  // namespace ferrule::transport::ucx

@@ -1,0 +1,88 @@
+// Registration of the UCX transport, and how ranks find out whether they can talk to each other.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "transport/registry.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace ferrule::transport {
+namespace ucx {
+namespace {
+
+/// UCX promises no wire compatibility between minor releases, and a wrong byte in a gradient is worse than a
+/// job that does not start: different versions are refused.
+Status check_version(const Membership& membership, std::int32_t peer, const PeerAddress& mine,
+                     const PeerAddress& theirs) {
+  if (mine.ucx_major == theirs.ucx_major && mine.ucx_minor == theirs.ucx_minor) return {};
+  return {ErrorCode::mismatch,
+          fmt::format("{} runs UCX {}.{}, {} runs UCX {}.{}; UCX does not promise that they understand each "
+                      "other: use the same UCX on all hosts",
+                      membership.describe(membership.rank), mine.ucx_major, mine.ucx_minor,
+                      membership.describe(peer), theirs.ucx_major, theirs.ucx_minor)};
+}
+
+Result<PeerAddress> own_address(ucp_worker* worker) {
+  auto address = worker_address(worker);
+  if (!address.ok()) return address.status();
+  PeerAddress mine;
+  unsigned release = 0;
+  ucp_get_version(&mine.ucx_major, &mine.ucx_minor, &release);
+  mine.process = ProcessIdentity::of_this_process();
+  mine.worker = std::move(*address);
+  return mine;
+}
+
+Result<std::vector<PeerAddress>> exchange_addresses(const Membership& membership, const Exchange& exchange,
+                                                    const PeerAddress& mine) {
+  auto values = exchange("ucx", mine.encode());
+  if (!values.ok()) return values.status();
+  if (values->size() != membership.peers.size()) {
+    return Status(ErrorCode::internal,
+                  fmt::format("the exchange of UCX addresses gave {} values for {} ranks", values->size(),
+                              membership.size()));
+  }
+  std::vector<PeerAddress> addresses;
+  for (std::int32_t peer = 0; peer < membership.size(); ++peer) {
+    auto address = PeerAddress::decode((*values)[static_cast<std::size_t>(peer)]);
+    if (!address.ok()) {
+      return Status(address.status().code(),
+                    fmt::format("{}: {}", membership.describe(peer), address.status().text()));
+    }
+    FERRULE_RETURN_IF_ERROR(check_version(membership, peer, mine, *address));
+    addresses.push_back(std::move(*address));
+  }
+  return addresses;
+}
+
+Result<std::unique_ptr<Transport>> connect(const Membership& membership, const Exchange& exchange,
+                                           Deadline deadline) {
+  const auto choice = PathChoice::from_environment();
+  auto context = make_context(choice, membership);
+  if (!context.ok()) return context.status();
+  auto worker = make_worker(context->get());
+  if (!worker.ok()) return worker.status();
+  auto* const raw_worker = worker->get();
+  auto transport =
+      std::make_unique<UcxTransport>(membership, choice, std::move(*context), std::move(*worker));
+  FERRULE_RETURN_IF_ERROR(transport->prepare());
+
+  const auto mine = own_address(raw_worker);
+  if (!mine.ok()) return mine.status();
+  const auto addresses = exchange_addresses(membership, exchange, *mine);
+  if (!addresses.ok()) return addresses.status();
+  FERRULE_RETURN_IF_ERROR(transport->connect(*addresses, deadline));
+  log::info("UCX {}.{} connects {} ranks (transports: {}, interface: {})", mine->ucx_major, mine->ucx_minor,
+            membership.size(), choice.tls.empty() ? "all" : choice.tls,
+            membership.interface.empty() ? "any" : membership.interface);
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace
+}  // namespace ucx
+
+TransportDesc ucx_transport() { return {"ucx", true, ucx::connect}; }
+
+}  // namespace ferrule::transport

@@ -1,0 +1,121 @@
+#include "transport/ucx/ucx_settings.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+
+namespace ferrule::transport::ucx {
+namespace {
+
+/// From 64 KiB on, the 16-bit length in UCX's shared-memory queue wraps.
+constexpr std::size_t kSegmentLimitBytes = 65536;
+
+bool user_set(std::string_view key) { return std::getenv(fmt::format("UCX_{}", key).c_str()) != nullptr; }
+
+/// "65000", "64K", "1m": the sizes that UCX understands; 0 when it is none of these ("auto", "inf").
+std::size_t parse_size(const char* text) {
+  char* end = nullptr;
+  const double number = std::strtod(text, &end);
+  if (end == text || number < 0) return 0;
+  switch (*end) {
+    case 'k':
+    case 'K':
+      return static_cast<std::size_t>(number * 1024);
+    case 'm':
+    case 'M':
+      return static_cast<std::size_t>(number * 1048576);
+    case 'g':
+    case 'G':
+      return static_cast<std::size_t>(number * 1073741824);
+    default:
+      return static_cast<std::size_t>(number);
+  }
+}
+
+/// True when the process's handler of `signal` is code of libucs.
+bool handled_by_ucx(int signal) {
+  struct sigaction current {};
+  if (sigaction(signal, nullptr, &current) != 0) return false;
+  void* handler = (current.sa_flags & SA_SIGINFO) != 0 ? reinterpret_cast<void*>(current.sa_sigaction)
+                                                       : reinterpret_cast<void*>(current.sa_handler);
+  if (handler == nullptr || current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN) return false;
+  Dl_info info{};
+  return dladdr(handler, &info) != 0 && info.dli_fname != nullptr &&
+         std::string_view(info.dli_fname).find("libucs") != std::string_view::npos;
+}
+
+/// UCX's own way back would also remove handlers that the host has set since; those are not UCX's.
+void remove_signal_handlers() {
+  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) {
+    if (handled_by_ucx(signal)) ucs_debug_disable_signal(signal);
+  }
+  if (handled_by_ucx(SIGHUP)) ::signal(SIGHUP, SIG_DFL);  // UCX_DEBUG_SIGNO: waits for a debugger
+}
+
+}  // namespace
+
+std::vector<Setting> wanted_settings(const PathChoice& choice, const Membership& membership) {
+  std::vector<Setting> settings = {
+      // One message of kSharedMemoryMessageBytes with its headers is one fragment.
+      {"POSIX_SEG_SIZE", "65000"},
+      {"SYSV_SEG_SIZE", "65000"},
+      {"TCP_RX_SEG_SIZE", "256K"},
+      // Buffers are taken from /dev/shm in groups of this many segments (default 512: 33 MB a rank).
+      {"POSIX_RX_BUFS_GROW", "64"},
+      {"SYSV_RX_BUFS_GROW", "64"},
+      // Without it, endpoints that report a dead peer leave shared memory for TCP loopback.
+      {"MM_ERROR_HANDLING", "y"},
+      {"KEEPALIVE_INTERVAL", "1s"},
+  };
+  if (!choice.tls.empty()) settings.push_back({"TLS", choice.tls});
+  if (!membership.interface.empty() && !membership.single_host()) {
+    settings.push_back({"NET_DEVICES", membership.interface});
+  }
+  return settings;
+}
+
+Status apply_settings(ucp_config_t* config, std::span<const Setting> settings) {
+  for (const auto& [key, value] : settings) {
+    // A variable for all shared-memory transports counts as the user's choice for each of them.
+    const auto underscore = key.find('_');
+    const bool shared_memory = key.starts_with("POSIX_") || key.starts_with("SYSV_");
+    if (user_set(key) || (shared_memory && user_set("MM" + key.substr(underscore)))) continue;
+    if (const auto status = ucp_config_modify(config, key.c_str(), value.c_str()); status != UCS_OK) {
+      return ucx_error(fmt::format("setting UCX_{}={}", key, value), status);
+    }
+  }
+  return {};
+}
+
+Status check_segment_sizes() {
+  for (const char* name : {"UCX_POSIX_SEG_SIZE", "UCX_SYSV_SEG_SIZE", "UCX_MM_SEG_SIZE"}) {
+    const char* text = std::getenv(name);
+    if (text != nullptr && parse_size(text) >= kSegmentLimitBytes) {
+      return {
+          ErrorCode::invalid_argument,
+          fmt::format("{}={} makes UCX corrupt messages (its queue holds lengths in 16 bits); unset it or "
+                      "use at most 65000",
+                      name, text)};
+    }
+  }
+  return {};
+}
+
+void calm_ucx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!user_set("LOG_LEVEL")) (void)ucs_global_opts_set_value("LOG_LEVEL", "error");
+    if (!user_set("HANDLE_ERRORS") && !user_set("ERROR_SIGNALS")) remove_signal_handlers();
+  });
+}
+
+}  // namespace ferrule::transport::ucx

@@ -1,0 +1,156 @@
+// The UCX transport: eager active messages on one worker, receives as views of UCX's own fragments.
+//
+// Three files implement it: ucx_transport.cpp (post, progress, cancel), peer_links.cpp (connect, notice who
+// is gone, leave) and ucx_receive.cpp (UCX's callbacks for arriving messages).
+#pragma once
+
+#include <sched.h>
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "transport/inbox.hpp"
+#include "transport/registry.hpp"
+#include "transport/ucx/link_message.hpp"
+#include "transport/ucx/peer_address.hpp"
+#include "transport/ucx/ucx_resources.hpp"
+#include "transport/ucx/wake_set.hpp"
+
+namespace ferrule::transport::ucx {
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(const Membership& membership, PathChoice choice, Context context, Worker worker);
+  ~UcxTransport() override;
+  UcxTransport(const UcxTransport&) = delete;
+  UcxTransport& operator=(const UcxTransport&) = delete;
+
+  /// Installs the callbacks and the descriptors to sleep on.
+  Status prepare();
+  /// Connects to everybody and waits until each rank has said hello. addresses[r] is what rank r exchanged.
+  Status connect(std::span<const PeerAddress> addresses, Deadline deadline);
+
+  std::string_view name() const override { return "ucx"; }
+  std::int32_t rank() const override { return membership_.rank; }
+  std::int32_t size() const override { return membership_.size(); }
+  Caps caps() const override;
+  Counters counters() const override { return counters_; }
+  Status post(const Batch& batch) override;
+  Status progress(Deadline deadline) override;
+  void wake() override;
+  void cancel(Recv& recv) override { inbox_.cancel(recv); }
+  void cancel(Send& send) override;
+  void retire(std::uint32_t sequence) override { inbox_.retire(sequence); }
+  void set_control_handler(ControlHandler handler) override {
+    inbox_.set_control_handler(std::move(handler));
+  }
+
+ private:
+  using Time = Deadline::Clock::time_point;
+
+  /// A send that UCX works on. Holds what must live until UCX is done with it.
+  struct SendOp {
+    HeaderBytes header;
+    UcxTransport* transport = nullptr;
+    std::int32_t peer = -1;
+    Send* send = nullptr;  ///< null once the caller has taken it back
+  };
+
+  struct Link {
+    UcxTransport* transport = nullptr;
+    std::int32_t peer = -1;
+    ucp_ep_h endpoint = nullptr;  ///< null when closed
+    bool greeted = false;         ///< its hello has arrived
+    bool left = false;            ///< its farewell has arrived
+    ucs_status_t error = UCS_OK;  ///< what UCX reported of the endpoint
+    std::optional<Time> suspect;  ///< after an error: when it counts as lost, unless its farewell comes first
+    Status gone;                  ///< an error when nothing can be exchanged with this peer any more
+  };
+
+  Link& link(std::int32_t peer) { return links_[static_cast<std::size_t>(peer)]; }
+
+  // ucx_transport.cpp
+  Status check_sends(std::span<Send* const> sends) const;
+  void start(Send& send);
+  SendOp& take_op();
+  void finish(SendOp& op, ucs_status_t status);
+  Status send_error(std::int32_t peer, ucs_status_t status);
+  std::uint64_t ended() const { return ended_sends_ + inbox_.ended(); }
+  void advance();
+  void sleep(Deadline deadline);
+  /// Drives communication until reached() holds (true) or the deadline passes (false). Polls some 200 times
+  /// before it sleeps: less costs latency, more starves the ranks that share this core.
+  template <class Reached>
+  bool drive_until(Deadline deadline, const Reached& reached) {
+    constexpr int kPolls = 200;
+    for (;;) {
+      for (int i = 0; i < kPolls; ++i) {
+        advance();
+        if (reached()) return true;
+        if (deadline.passed()) return false;
+        ::sched_yield();
+      }
+      sleep(deadline);
+    }
+  }
+  static void on_sent(void* request, ucs_status_t status, void* op);
+
+  // peer_links.cpp
+  Status create_endpoint(Link& to, const PeerAddress& address);
+  Status watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self);
+  Status wait_for_hellos(Deadline deadline);
+  void send_link_message(Link& to, const LinkMessage& message);
+  void look_at_news();
+  void look_at_suspects();
+  void look_for_ended_processes(Deadline deadline);
+  void lose(Link& peer, std::string_view why);
+  void close_link(Link& peer, Status why);
+  void end_receives(const Link& from);
+  void fail(Status status);
+  void keep(ucs_status_ptr_t request);
+  void reap();
+  void say_farewell();
+  static void on_endpoint_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
+
+  // ucx_receive.cpp
+  Status install_handlers();
+  ucs_status_t take_message(std::span<const std::byte> header_bytes, std::span<const std::byte> payload,
+                            std::uint64_t attributes);
+  void take_link_message(std::span<const std::byte> bytes);
+  static ucs_status_t on_message(void* transport, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t bytes, const ucp_am_recv_param_t* param);
+  static ucs_status_t on_link_message(void* transport, const void* header, std::size_t header_bytes,
+                                      void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
+  static void release_payload(void* transport, void* payload);
+
+  Membership membership_;
+  PathChoice choice_;
+  Context context_;  // destroyed after everything made from it
+  Worker worker_;
+  WakeSet wake_set_;
+  Inbox inbox_;  // holds views of the worker's memory
+  std::vector<Link> links_;
+  std::deque<SendOp> ops_;  ///< never shrinks: addresses stay valid
+  std::vector<SendOp*> free_ops_;
+  LinkMessage hello_;
+  LinkMessage farewell_;
+  Counters counters_;
+  Status fatal_;
+  std::vector<std::int32_t> news_;  ///< peers of which a callback has reported something; looked at outside
+  std::vector<void*> requests_;     ///< UCX requests that nobody waits for, freed when complete
+  std::uint64_t ended_sends_ = 0;
+  std::uint32_t polls_ = 0;
+  std::int32_t suspects_ = 0;
+  const void* offered_ = nullptr;  ///< payload that a running callback was offered; still UCX's
+  bool declined_ = false;          ///< it was released before the callback returned
+  std::atomic<bool> woken_ = false;
+};
+
+}  // namespace ferrule::transport::ucx
