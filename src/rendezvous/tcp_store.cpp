@@ -1,0 +1,101 @@
+#include "rendezvous/tcp_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "rendezvous/memory_store.hpp"
+
+namespace ferrule::rendezvous {
+namespace {
+
+// One address may be behind a firewall that drops everything; the others must still get their turn.
+constexpr auto kLongestAttempt = std::chrono::seconds(2);
+constexpr std::chrono::nanoseconds kFirstPause = std::chrono::milliseconds(10);
+constexpr std::chrono::nanoseconds kLongestPause = std::chrono::milliseconds(500);
+// The server answers a get that waited in vain; allow for its answer to travel.
+constexpr auto kAnswerGrace = std::chrono::seconds(2);
+// set() has no deadline of its own.
+constexpr auto kSetTimeout = std::chrono::seconds(30);
+
+}  // namespace
+
+TcpStore::TcpStore(SocketAddress address, std::string_view job, std::unique_ptr<StoreConnection> first)
+    : address_(address), job_(job) {
+  idle_.push_back(std::move(first));
+}
+
+Result<std::shared_ptr<TcpStore>> TcpStore::connect(const std::vector<SocketAddress>& addresses,
+                                                    std::string_view job, Deadline deadline) {
+  std::chrono::nanoseconds pause = kFirstPause;
+  while (true) {
+    std::string tried;
+    for (const SocketAddress& address : addresses) {
+      auto attempt = StoreConnection::open(address, job, earlier(deadline, Deadline::after(kLongestAttempt)));
+      if (attempt.connection) return std::make_shared<TcpStore>(address, job, std::move(attempt.connection));
+      tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", address.text(), attempt.why);
+    }
+    if (deadline.passed()) {
+      return Status(ErrorCode::timeout,
+                    fmt::format("found no rendezvous server before the deadline; tried {}", tried));
+    }
+    std::this_thread::sleep_for(std::min(pause, deadline.left()));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+Result<std::unique_ptr<StoreConnection>> TcpStore::take_connection(Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      auto connection = std::move(idle_.back());
+      idle_.pop_back();
+      return connection;
+    }
+  }
+  auto attempt = StoreConnection::open(address_, job_, deadline);
+  if (attempt.connection) return std::move(attempt.connection);
+  return Status(ErrorCode::system, attempt.why);
+}
+
+Result<StoreConnection::Reply> TcpStore::request(std::string_view frame, Deadline deadline) {
+  auto connection = take_connection(deadline);
+  if (!connection.ok()) {
+    return Status(connection.status().code(), fmt::format("{}: {}", describe(), connection.status().text()));
+  }
+  auto reply = connection.value()->request(frame, deadline);
+  if (!reply.ok()) {
+    return Status(reply.status().code(),
+                  fmt::format("lost the rendezvous server at {}: {}", describe(), reply.status().text()));
+  }
+  if (reply->operation == StoreOperation::refused && !reply->value.empty()) {
+    const auto code = static_cast<ErrorCode>(reply->value[0]);
+    const bool known = code != ErrorCode::ok && error_code_name(code) != "unknown";
+    return Status(known ? code : ErrorCode::corrupt, reply->value.substr(1));
+  }
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(connection.value()));
+  return reply;
+}
+
+Status TcpStore::set(std::string_view key, std::string_view value) {
+  FERRULE_RETURN_IF_ERROR(check_entry(key, value));
+  return request(make_frame(StoreOperation::set, key, value), Deadline::after(kSetTimeout)).status();
+}
+
+Result<std::string> TcpStore::get(std::string_view key, Deadline deadline) {
+  FERRULE_RETURN_IF_ERROR(check_key(key));
+  while (true) {
+    // An hour at a time, so that the server's own limit on waits does not matter.
+    const auto wait = std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::hours(1));
+    const std::string frame =
+        make_frame(StoreOperation::get, key, encode_u64(static_cast<std::uint64_t>(wait.count())));
+    auto reply = request(frame, Deadline::after(wait + kAnswerGrace));
+    if (!reply.ok()) return reply.status();
+    if (reply->operation == StoreOperation::ok) return std::move(reply->value);
+    if (deadline.passed()) return key_timeout(key, describe());
+  }
+}
+
+}  // namespace ferrule::rendezvous
