@@ -32,7 +32,9 @@ std::string rounding_text(const Step& step) {
   return fmt::format("{}, noise of {}", error_text(step.error), step.noise_rank);
 }
 
-std::string step_text(const Step& step) {
+}  // namespace
+
+std::string to_string(const Step& step) {
   switch (step.operation) {
     case Operation::encode:
       return fmt::format("encode {} -> slot {} ({})", slot_text(step.from), step.slot, rounding_text(step));
@@ -51,14 +53,12 @@ std::string step_text(const Step& step) {
   return fmt::format("invalid operation {}", static_cast<int>(step.operation));
 }
 
-}  // namespace
-
 std::string to_string(const Schedule& schedule) {
   std::string text = fmt::format("rank {} of {}: {} chunks, {} slots, {} steps\n", schedule.rank,
                                  schedule.world, schedule.chunks, schedule.slots, schedule.steps.size());
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
-    fmt::format_to(std::back_inserter(text), "{:>5}  chunk {:>3}  {}\n", i, step.chunk, step_text(step));
+    fmt::format_to(std::back_inserter(text), "{:>5}  chunk {:>3}  {}\n", i, step.chunk, to_string(step));
   }
   return text;
 }

@@ -91,5 +91,7 @@ std::uint64_t fingerprint(const AlgorithmDesc& algorithm, std::int32_t world);
 
 /// One line a step, for logs and test failures.
 std::string to_string(const Schedule& schedule);
+/// Without its chunk, e.g. "send slot 3 to rank 1".
+std::string to_string(const Step& step);
 
 }  // namespace ferrule::collectives

@@ -1,0 +1,64 @@
+#include "collectives/verify/symbols.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/verify/findings.hpp"
+
+namespace ferrule::collectives::verifier {
+
+std::uint32_t Symbols::encode(const Recipe& recipe, Place place, ErrorKept error) {
+  const auto [entry, is_new] = numbers_.try_emplace(recipe, static_cast<std::uint32_t>(encoded_.size()));
+  if (is_new) {
+    encoded_.push_back({recipe, place, {}, contributors(recipe.value), depth(recipe.value) + 1});
+  }
+  Encoded& encoded = encoded_[entry->second];
+  if (place.rank < encoded.place.rank) encoded.place = place;
+  if (error != ErrorKept::none) encoded.keepers.push_back(place);
+  return entry->second;
+}
+
+std::vector<std::int32_t> Symbols::contributors(const Value& value) const {
+  std::vector<std::int32_t> ranks;
+  for (const Term& term : value) {
+    if (term.kind == Term::Kind::input) {
+      ranks.push_back(static_cast<std::int32_t>(term.index));
+    } else {
+      const auto& more = encoded_[term.index].contributors;
+      ranks.insert(ranks.end(), more.begin(), more.end());
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::uint32_t Symbols::depth(const Value& value) const {
+  std::uint32_t deepest = 0;
+  for (const Term& term : value) {
+    if (term.kind == Term::Kind::decoded) deepest = std::max(deepest, encoded_[term.index].depth);
+  }
+  return deepest;
+}
+
+bool Symbols::in_rank_order(const Value& value, std::size_t world) const {
+  const Value* sum = &value;
+  while (sum->size() == 1 && sum->front().kind == Term::Kind::decoded) {
+    sum = &encoded_[sum->front().index].recipe.value;
+  }
+  if (sum->size() != world) return false;
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    if (contributors({(*sum)[rank]}) != std::vector{static_cast<std::int32_t>(rank)}) return false;
+  }
+  return true;
+}
+
+std::string Symbols::describe(const Value& value) const {
+  if (value.size() != 1) {
+    return fmt::format("a sum of {} terms that begins with {}", value.size(), describe({value.front()}));
+  }
+  if (value[0].kind == Term::Kind::input) return fmt::format("the own input of rank {}", value[0].index);
+  return fmt::format("the bytes that {} encoded", Findings::where(encoded_[value[0].index].place));
+}
+
+}  // namespace ferrule::collectives::verifier
