@@ -79,7 +79,7 @@ bool BlockCodec::gather(std::span<const Term> terms, DType dtype, const Piece& p
 void BlockCodec::read_back(const EncodeArgs& args, const Piece& piece, float* delivered) const {
   const bool rounded = args.final && args.dtype != DType::f32;
   const bool averaged = rounded && args.op == ReduceOp::avg;
-  const auto divisor = averaged ? static_cast<float>(args.world) : 1.0f;
+  const auto divisor = averaged ? static_cast<float>(std::max(args.world, 1u)) : 1.0f;
   const Tile tile{.count = piece.count, .divisor = divisor};
   const std::byte* encoded = args.out;
   kernels_.decode(info_.shape, tile, sections_of(encoded, piece), delivered);
@@ -107,16 +107,18 @@ void BlockCodec::encode_piece(const EncodeArgs& args, const Piece& piece) const 
 }
 
 void BlockCodec::encode(const EncodeArgs& args) const {
-  if (accelerator_ != nullptr && accelerator_->encode != nullptr && accelerator_->encode(info_.shape, args)) {
-    return;
+  std::size_t done = 0;
+  if (accelerator_ != nullptr && accelerator_->encode != nullptr) {
+    done = accelerator_->encode(info_.shape, args);
   }
-  for (std::size_t first = 0; first < args.count; first += tile_) {
+  for (std::size_t first = done; first < args.count; first += tile_) {
     encode_piece(args, {first, std::min(tile_, args.count - first), args.count});
   }
 }
 
 bool BlockCodec::decode_piece(const DecodeArgs& args, const Piece& piece) const {
-  const auto divisor = args.finish && args.op == ReduceOp::avg ? static_cast<float>(args.world) : 1.0f;
+  const auto divisor =
+      args.finish && args.op == ReduceOp::avg ? static_cast<float>(std::max(args.world, 1u)) : 1.0f;
   // One encoded term is divided through its scale: one division per block.
   const bool by_scale = args.terms.size() == 1 && args.terms.front().kind == Term::Kind::encoded;
   alignas(64) float x[format::kLargestBlock];
@@ -129,11 +131,12 @@ bool BlockCodec::decode_piece(const DecodeArgs& args, const Piece& piece) const 
 }
 
 bool BlockCodec::decode(const DecodeArgs& args) const {
+  Decoded done;
   if (accelerator_ != nullptr && accelerator_->decode != nullptr) {
-    if (const std::optional<bool> done = accelerator_->decode(info_.shape, args)) return *done;
+    done = accelerator_->decode(info_.shape, args);
   }
-  bool finite = true;
-  for (std::size_t first = 0; first < args.count; first += tile_) {
+  bool finite = done.finite;
+  for (std::size_t first = done.count; first < args.count; first += tile_) {
     finite &= decode_piece(args, {first, std::min(tile_, args.count - first), args.count});
   }
   return finite;

@@ -16,7 +16,7 @@ std::unique_ptr<const Codec> make_bf16() {
   BlockCodecInfo info;
   info.shape = {FormatKind::bf16, 16, kBf16Block, false};
   info.spec = "bf16";
-  // 2^-9 by rounding; 2^-8 where the very largest values saturate. Floor: half of the smallest denormal.
+  // Half a unit of 8 bits; the values that saturate stay within it too. Floor: half of the smallest denormal.
   info.bound = {0x1p-8, 0x1p-134};
   return make_block_codec<format::ScaledBlock<format::Bf16Cast>>(std::move(info));
 }

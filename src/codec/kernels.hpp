@@ -3,14 +3,14 @@
 // The driver (block_codec.cpp) walks a call in tiles of whole blocks and reaches a format only through
 // BlockKernels; scalar_kernels<Format>() makes them from the format's header. Faster code comes in at two
 // depths, and must give the same bytes, residuals and elements, bit for bit:
-//   * whole calls: Accelerator::encode / decode look at the arguments and either do all of it or decline,
+//   * whole calls: Accelerator::encode / decode do the first whole blocks of a call, all or none of them, and
+//     leave the rest (a last block that is not full) to the driver,
 //   * tiles: Accelerator::tiles replaces the scalar kernels; terms, dtypes and residuals stay the driver's.
 // A codec asks for its accelerator once, when it is made.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "codec/codec.hpp"
 #include "codec/format/scaled_block.hpp"
@@ -56,11 +56,18 @@ struct BlockKernels {
   bool (*decode)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* out) = nullptr;
 };
 
+/// The first `count` elements of a call are done; `finite` is Codec::decode's result for them.
+struct Decoded {
+  std::size_t count = 0;
+  bool finite = true;
+};
+
 struct Accelerator {
-  /// Does the whole call and returns true, or touches nothing and returns false. May be null.
-  bool (*encode)(const BlockShape&, const EncodeArgs&) = nullptr;
-  /// The same; the result of a call that was done is Codec::decode's.
-  std::optional<bool> (*decode)(const BlockShape&, const DecodeArgs&) = nullptr;
+  /// Does the first elements of the call, a whole number of blocks, and returns how many; 0: declined. May be
+  /// null.
+  std::size_t (*encode)(const BlockShape&, const EncodeArgs&) = nullptr;
+  /// The same. May be null.
+  Decoded (*decode)(const BlockShape&, const DecodeArgs&) = nullptr;
   /// Replace the scalar encode and decode of tiles. Each may be null.
   BlockKernels tiles;
 };
