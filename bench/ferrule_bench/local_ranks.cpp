@@ -1,0 +1,127 @@
+#include "bench/ferrule_bench/local_ranks.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "bench/ferrule_bench/child_processes.hpp"
+#include "bench/ferrule_bench/exit_codes.hpp"
+#include "bench/ferrule_bench/runner.hpp"
+
+namespace ferrule::bench {
+namespace {
+
+/// What other ranks get to report a rank's death themselves before they are ended.
+constexpr int kGraceMs = 3000;
+
+CommunicatorConfig config_of(const Options& options) {
+  CommunicatorConfig config;
+  config.transport = options.transport;
+  config.link = options.link;
+  config.fault = options.fault;
+  config.timeout = options.timeout;
+  return config;
+}
+
+/// Prints an error and says which exit code it deserves. `rank` is -1 where it is not known.
+int report(int rank, const Status& status) {
+  const std::string who = rank < 0 ? "" : fmt::format("rank {}: ", rank);
+  fmt::print(stderr, "ferrule-bench: {}{}\n", who, status.text());
+  const bool usage = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::unsupported;
+  return usage ? kExitUsage : kExitFailed;
+}
+
+int run_on(Result<Communicator> comm, int rank, const Options& options, const std::string& command_line) {
+  if (!comm.ok()) return report(rank, comm.status());
+  const auto outcome = run_rank(*comm, options, command_line);
+  if (!outcome.ok()) return report(comm->rank(), outcome.status());
+  return outcome->passed ? kExitOk : kExitWrong;
+}
+
+/// Ranks as threads. One that fails aborts all, or the others would wait for it until the timeout.
+int run_threads(const Options& options, const std::string& command_line) {
+  auto comms = Communicator::local(options.ranks, config_of(options));
+  if (!comms.ok()) return report(-1, comms.status());
+  std::vector<int> codes(comms->size(), kExitOk);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto outcome = run_rank((*comms)[rank], options, command_line);
+      if (outcome.ok()) {
+        codes[rank] = outcome->passed ? kExitOk : kExitWrong;
+        return;
+      }
+      if (outcome.status().code() != ErrorCode::aborted)
+        codes[rank] = report(static_cast<int>(rank), outcome.status());
+      else
+        codes[rank] = kExitFailed;
+      for (const Communicator& comm : *comms) comm.abort();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(codes.begin(), codes.end());
+}
+
+/// A folder that only this user can read, for the ranks to meet in.
+class MeetingPlace {
+ public:
+  MeetingPlace() {
+    std::string name = (std::filesystem::temp_directory_path() / "ferrule-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) folder_ = name;
+  }
+  ~MeetingPlace() { remove(); }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+
+  bool ok() const { return !folder_.empty(); }
+  std::string rendezvous() const { return "file://" + folder_ + "/rendezvous"; }
+  void remove() {
+    std::error_code ignored;
+    if (ok()) std::filesystem::remove_all(folder_, ignored);
+    folder_.clear();
+  }
+
+ private:
+  std::string folder_;
+};
+
+int run_processes(const Options& options, const std::string& command_line) {
+  MeetingPlace place;
+  if (!place.ok())
+    return report(
+        -1, Status(ErrorCode::system, fmt::format("cannot make a folder for the ranks to meet in: {}; is "
+                                                  "TMPDIR writable?",
+                                                  std::strerror(errno))));
+  const std::string rendezvous = place.rendezvous();
+  const auto body = [&](int rank) {
+    return run_on(Communicator::connect(rank, options.ranks, rendezvous, config_of(options)), rank, options,
+                  command_line);
+  };
+  return run_child_processes(options.ranks, kGraceMs, body, [&] { place.remove(); });
+}
+
+int run_launched(const Options& options, const std::string& command_line) {
+  auto comm = Communicator::from_env(config_of(options));
+  if (!comm.ok()) {
+    const int code = report(-1, comm.status());
+    fmt::print(stderr, "ferrule-bench: to start ranks on this machine without a launcher, add --ranks N\n");
+    return code;
+  }
+  return run_on(std::move(comm), -1, options, command_line);
+}
+
+}  // namespace
+
+int run_ranks(const Options& options, const std::string& command_line) {
+  if (options.ranks == 0) return run_launched(options, command_line);
+  return options.transport == "loopback" ? run_threads(options, command_line)
+                                         : run_processes(options, command_line);
+}
+
+}  // namespace ferrule::bench

@@ -1,0 +1,13 @@
+// Pictures are drawn by a Python helper (bench/plot.py) from the JSON file.
+#pragma once
+
+#include <string>
+
+#include "ferrule/status.hpp"
+
+namespace ferrule::bench {
+
+/// Draws `json_path` into `picture_path`. The error says what is missing and how to draw the picture later.
+Status plot(const std::string& json_path, const std::string& picture_path);
+
+}  // namespace ferrule::bench
