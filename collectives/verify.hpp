@@ -14,8 +14,9 @@
 // * Between two ranks the k-th send and the k-th receive carry the same chunk; nothing stays unreceived.
 // * No deadlock even if a batch completes only when the peers have posted all its counterparts.
 //
-// Cost: about O(total steps * log) plus the size of all sums, a few milliseconds for 64 ranks. It allocates;
-// it is meant for tests, tools and the first use of a new algorithm, not for the hot path.
+// Cost: O(S log S) for S steps of all ranks together, plus the terms of all sums; about 40 ms for 64 ranks of
+// `direct` and less than 1 ms for `tree`. It allocates; it is meant for tests, tools and new algorithms, not
+// for the hot path.
 #pragma once
 
 #include <cstdint>
@@ -76,6 +77,7 @@ struct Finding {
 /// the first finding is a cause and not a consequence.
 struct Report {
   std::vector<Finding> findings;
+  // Measured on right schedules only:
   std::uint32_t encodes = 0;      ///< longest chain of encodes that a contribution passes
   std::uint32_t chunks_sent = 0;  ///< sends of the rank that sends most
   bool rank_order = false;        ///< every output adds the contributions in rank order

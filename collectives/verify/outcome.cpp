@@ -66,8 +66,10 @@ void check_noise(const Outcome& outcome, Findings& findings) {
 void check_outcome(const Outcome& outcome, Findings& findings) {
   for (std::size_t rank = 0; rank < outcome.outputs.size(); ++rank) {
     for (std::size_t chunk = 0; chunk < outcome.outputs[rank].size(); ++chunk) {
-      check_contributors(outcome.symbols.contributors(outcome.outputs[rank][chunk]),
-                         static_cast<std::int32_t>(rank), chunk, outcome, findings);
+      const Value& output = outcome.outputs[rank][chunk];
+      if (rank > 0 && output == outcome.outputs[0][chunk]) continue;  // as good or bad as that of rank 0
+      check_contributors(outcome.symbols.contributors(output), static_cast<std::int32_t>(rank), chunk,
+                         outcome, findings);
     }
   }
   check_replicas(outcome, findings);

@@ -31,7 +31,8 @@ struct SlotState {
 };
 
 struct RankState {
-  std::size_t next = 0;  // step
+  std::size_t next = 0;          // step
+  std::int32_t batch_begin = 0;  // first step of the batch that `next` may belong to
   std::vector<ChunkState> chunks;
   std::vector<SlotState> slots;
 };
@@ -41,7 +42,8 @@ class Replay {
   Replay(std::span<const Schedule> schedules, Findings& findings)
       : schedules_(schedules), findings_(findings) {
     for (const Schedule& schedule : schedules) {
-      ranks_.push_back({0, std::vector<ChunkState>(schedule.chunks), std::vector<SlotState>(schedule.slots)});
+      ranks_.push_back(
+          {0, 0, std::vector<ChunkState>(schedule.chunks), std::vector<SlotState>(schedule.slots)});
     }
   }
 
@@ -65,9 +67,9 @@ class Replay {
       here_ = {schedule.rank, static_cast<std::int32_t>(state.next)};
       const Step& step = schedule.steps[state.next];
       if (step.operation == Operation::recv && !receive(step)) break;
-      if (step.operation == Operation::send && !slot_is_older_than_batch(schedule, step)) break;
       if (step.operation != Operation::recv) execute(step);
       ++state.next;
+      if (!moves_bytes(step)) state.batch_begin = static_cast<std::int32_t>(state.next);
     }
     return state.next != start;
   }
@@ -86,6 +88,7 @@ class Replay {
       case Operation::decode:
         return store(step, step.slot == kSum ? read_sum(step) : decoded(step, step.slot));
       case Operation::send:
+        check_slot_is_older_than_batch(step);
         if (const auto bytes = read(step, step.slot)) wire_[{here_.rank, step.peer}].push_back(*bytes);
         return;
       case Operation::recv:
@@ -105,15 +108,12 @@ class Replay {
   }
 
   // A send in the batch that receives its slot may leave before the bytes are there.
-  bool slot_is_older_than_batch(const Schedule& schedule, const Step& step) {
-    for (std::size_t i = ranks_[here_.rank].next; i-- > 0 && moves_bytes(schedule.steps[i]);) {
-      const Step& other = schedule.steps[i];
-      if (other.operation == Operation::recv && other.slot == step.slot) {
-        fail(Fault::slot_unwritten, fmt::format("step {} of the same batch receives slot {}", i, step.slot));
-        return false;
-      }
-    }
-    return true;
+  void check_slot_is_older_than_batch(const Step& step) {
+    const RankState& state = ranks_[here_.rank];
+    const SlotState& slot = state.slots[step.slot];
+    if (!slot.bytes || slot.written_by < state.batch_begin) return;
+    fail(Fault::slot_unwritten,
+         fmt::format("step {} of the same batch receives slot {}", slot.written_by, step.slot));
   }
 
   void write(const Step& step, std::uint32_t bytes) {
