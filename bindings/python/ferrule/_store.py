@@ -10,8 +10,8 @@ def put(store, key: str, value: bytes) -> None:
     store.set(key, value)
 
 
-def fetch(store, key: str, timeout_s: float) -> bytes:
-    """The key's value, as soon as it exists.
+def fetch(store, key: str, timeout_s: float) -> bytes | None:
+    """The key's value, as soon as it exists; None if it does not within the timeout.
 
     A store with check(keys), as torch's have, is polled: that keeps the timeout ours, and Ctrl-C works. Any other store's
     get() must wait until the key exists.
@@ -21,7 +21,7 @@ def fetch(store, key: str, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
         while not check([key]):
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"no rank has set '{key}' in the store within {timeout_s:.1f} s")
+                return None
             time.sleep(_POLL_S)
     value = store.get(key)
     return value.encode() if isinstance(value, str) else bytes(value)

@@ -53,8 +53,8 @@ bool is_contiguous(const Anything& array) {
     fail(ErrorCode::invalid_argument,
          what + " is a tensor that requires a gradient; pass tensor.detach() (it shares the memory)");
   }
-  fail(ErrorCode::invalid_argument,
-       what + " is a " + name_of_type(object) + ", which is no dense array (DLPack or buffer protocol needed)");
+  fail(ErrorCode::invalid_argument, what + " is a " + name_of_type(object) +
+                                        ", which is no dense array (DLPack or buffer protocol needed)");
 }
 
 void check_writable(nb::handle object, const std::string& what) {
