@@ -71,7 +71,7 @@ StoreConnection::Attempt StoreConnection::open(const SocketAddress& address, std
   std::unique_ptr<StoreConnection> connection(new StoreConnection(std::move(socket)));
   const auto reply = connection->request(make_frame(StoreOperation::hello, {}, job), deadline);
   if (!reply.ok()) {
-    attempt.why = "something listens there, but not Ferrule: " + reply.status().text();
+    attempt.why = "something listens there, but does not answer as Ferrule does: " + reply.status().text();
   } else if (reply->operation == StoreOperation::ok) {
     attempt.answer = Answer::accepted;
     attempt.connection = std::move(connection);

@@ -1,7 +1,6 @@
 #include "rendezvous/store_server.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <asio/io_context.hpp>

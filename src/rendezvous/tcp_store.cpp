@@ -36,12 +36,12 @@ Result<std::shared_ptr<TcpStore>> TcpStore::connect(const std::vector<SocketAddr
       if (attempt.connection) return std::make_shared<TcpStore>(address, job, std::move(attempt.connection));
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", address.text(), attempt.why);
     }
-    if (deadline.passed()) {
-      return Status(ErrorCode::timeout,
-                    fmt::format("found no rendezvous server before the deadline; tried {}", tried));
-    }
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
+    // Not another round without time: its reasons would all be "no answer in time".
+    if (!deadline.passed()) continue;
+    return Status(ErrorCode::timeout,
+                  fmt::format("found no rendezvous server before the deadline; tried {}", tried));
   }
 }
 

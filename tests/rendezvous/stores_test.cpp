@@ -19,19 +19,19 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What the store under test needs to live: destroyed after the test, in order.
+// The store under test, and what it needs to live, which is destroyed after it.
 struct Fixture {
-  std::shared_ptr<Store> store;
   std::vector<std::shared_ptr<void>> keep;
+  std::shared_ptr<Store> store;
 };
 
-Fixture make_memory() { return {std::make_shared<MemoryStore>(), {}}; }
+Fixture make_memory() { return {{}, std::make_shared<MemoryStore>()}; }
 
 Fixture make_file() {
   std::string path = (std::filesystem::temp_directory_path() / "ferrule-store-XXXXXX").string();
   EXPECT_NE(::mkdtemp(path.data()), nullptr);
   std::shared_ptr<void> remover(nullptr, [path](void*) { std::filesystem::remove_all(path); });
-  return {std::make_shared<FileStore>(path, "file://" + path), {remover}};
+  return {{remover}, std::make_shared<FileStore>(path, "file://" + path)};
 }
 
 std::shared_ptr<StoreServer> serve(const char* ip) {
@@ -39,18 +39,19 @@ std::shared_ptr<StoreServer> serve(const char* ip) {
   ServerOptions options;
   options.addresses = addresses.value();
   options.job = "test";
+  options.linger = milliseconds(100);
   auto server = StoreServer::listen(options);
   EXPECT_TRUE(server.ok()) << server.status().text();
   return server.value();
 }
 
-Fixture make_served() { return {serve("127.0.0.1"), {}}; }
+Fixture make_served() { return {{}, serve("127.0.0.1")}; }
 
 Fixture make_tcp_at(const char* ip) {
   auto server = serve(ip);
   auto store = TcpStore::connect(server->addresses(), "test", Deadline::after(seconds(10)));
   EXPECT_TRUE(store.ok()) << store.status().text();
-  return {store.value(), {server}};
+  return {{server}, store.value()};
 }
 Fixture make_tcp() { return make_tcp_at("127.0.0.1"); }
 Fixture make_tcp6() { return make_tcp_at("[::1]"); }
@@ -63,11 +64,11 @@ Fixture make_callback() {
         return memory->get(key, Deadline::after(timeout));
       },
       "callback");
-  return {store, {memory}};
+  return {{memory}, store};
 }
 
 Fixture make_prefix() {
-  return {std::make_shared<PrefixStore>(std::make_shared<MemoryStore>(), "group"), {}};
+  return {{}, std::make_shared<PrefixStore>(std::make_shared<MemoryStore>(), "group")};
 }
 
 struct Kind {

@@ -1,0 +1,165 @@
+#include "rendezvous/join.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <random>
+
+#include "rendezvous/fields.hpp"
+#include "rendezvous/gather.hpp"
+#include "rendezvous/host_identity.hpp"
+
+namespace ferrule::rendezvous {
+namespace {
+
+// What a rank says of itself.
+struct Hello {
+  std::string version;
+  std::int64_t size = 0;
+  transport::Peer peer;
+  std::string network;         // equal where loopback reaches
+  std::uint64_t identity = 0;  // random: tells two processes apart that claim one rank
+
+  std::string encode() const {
+    return pack({version, std::to_string(size), peer.host, peer.host_id, std::to_string(peer.pid),
+                 peer.address, network, std::to_string(identity)});
+  }
+  /// "rank 1 (host b, pid 4711)"
+  std::string describe(std::int32_t rank) const {
+    return fmt::format("rank {} (host {}, pid {})", rank, peer.host, peer.pid);
+  }
+};
+
+template <class T>
+bool read_number(const std::string& text, T& value) {
+  return std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
+}
+
+Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
+  const auto fields = unpack(bytes);
+  Hello hello;
+  bool good = fields.ok() && fields->size() == 8;
+  if (good) {
+    const auto& f = *fields;
+    hello = Hello{f[0], 0, {f[2], f[3], 0, f[5]}, f[6], 0};
+    good = read_number(f[1], hello.size) && read_number(f[4], hello.peer.pid) &&
+           read_number(f[7], hello.identity);
+  }
+  if (good) return hello;
+  return Status(ErrorCode::mismatch,
+                fmt::format("what rank {} says of itself cannot be read; does it use another "
+                            "version of Ferrule?",
+                            rank));
+}
+
+std::uint64_t random_identity() {
+  std::random_device device;
+  const std::uint64_t high = device();
+  return (high << 32 | device()) | 1;  // never 0
+}
+
+Hello hello_of_this_rank(const JoinRequest& request) {
+  const HostIdentity host = host_identity();
+  Hello hello;
+  hello.version = request.version.empty() ? FERRULE_VERSION : request.version;
+  hello.size = request.size;
+  hello.peer = {host.name, host.memory, ::getpid(), request.address};
+  hello.network = host.network;
+  hello.identity = random_identity();
+  return hello;
+}
+
+Status two_claims(std::int32_t rank, const Hello& one, const Hello& other) {
+  return Status(
+      ErrorCode::mismatch,
+      fmt::format("two processes claim rank {}: host {}, pid {}, and host {}, pid {}; check the launcher's "
+                  "variables (or the group's name, which must be new for each communicator)",
+                  rank, one.peer.host, one.peer.pid, other.peer.host, other.peer.pid));
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+// Rank 0's check of each rank against itself.
+Status check_hello(const Hello& zero, std::int32_t rank, const std::string& bytes) {
+  const Result<Hello> hello = decode_hello(rank, bytes);
+  if (!hello.ok()) return hello.status();
+  if (hello->version != zero.version) {
+    return Status(ErrorCode::mismatch,
+                  fmt::format("{} has Ferrule {}, {} has {}; install the same version", hello->describe(rank),
+                              hello->version, zero.describe(0), zero.version));
+  }
+  if (hello->size != zero.size) {
+    return Status(ErrorCode::mismatch,
+                  fmt::format("{} says that there are {} ranks, {} says {}", hello->describe(rank),
+                              hello->size, zero.describe(0), zero.size));
+  }
+  if (hello->network == zero.network ||
+      (!is_loopback(hello->peer.address) && !is_loopback(zero.peer.address))) {
+    return Status();
+  }
+  return Status(
+      ErrorCode::system,
+      fmt::format("{} offers the address {} and {} offers {}: loopback does not reach other hosts; set "
+                  "FERRULE_SOCKET_IFNAME to the interface between them",
+                  zero.describe(0), zero.peer.address, hello->describe(rank), hello->peer.address));
+}
+
+// A rank that is taken: tells all of it.
+Status claim_conflict(const Gathering& gathering, const Hello& mine, const std::string& theirs) {
+  const Result<Hello> other = decode_hello(gathering.rank, theirs);
+  const Status status = other.ok() ? two_claims(gathering.rank, *other, mine) : other.status();
+  spoil(gathering, status);
+  return status;
+}
+
+Result<transport::Membership> make_membership(const JoinRequest& request, const Hello& mine,
+                                              const std::vector<std::string>& values) {
+  if (values.size() != static_cast<std::size_t>(request.size)) {
+    return Status(ErrorCode::mismatch, fmt::format("{} says that there are {} ranks, rank 0 says {}",
+                                                   mine.describe(request.rank), request.size, values.size()));
+  }
+  transport::Membership membership;
+  membership.rank = request.rank;
+  membership.interface = request.interface;
+  for (std::int32_t rank = 0; rank < request.size; ++rank) {
+    const Result<Hello> hello = decode_hello(rank, values[rank]);
+    if (!hello.ok()) return hello.status();
+    if (rank == 0) membership.communicator = hello->identity;
+    if (rank == request.rank && hello->identity != mine.identity) return two_claims(rank, *hello, mine);
+    membership.peers.push_back(hello->peer);
+  }
+  return membership;
+}
+
+}  // namespace
+
+Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline) {
+  const Hello mine = hello_of_this_rank(request);
+  Gathering gathering{store, "hello", request.rank, request.size, deadline, {}};
+  gathering.check = [&](std::int32_t rank, const std::string& value) {
+    return check_hello(mine, rank, value);
+  };
+  // Stores of the caller's may overwrite without a word, so look first.
+  const std::string key = gather_key(gathering, request.rank);
+  const Result<std::string> taken = store.get(key, Deadline::after(std::chrono::milliseconds(1)));
+  if (taken.ok()) return claim_conflict(gathering, mine, *taken);
+  const Result<std::vector<std::string>> values = gather(gathering, mine.encode());
+  if (values.ok()) return make_membership(request, mine, *values);
+  // Our own set was refused if somebody else's value is there.
+  const Result<std::string> there = store.get(key, Deadline::after(std::chrono::milliseconds(1)));
+  if (there.ok() && *there != mine.encode()) return claim_conflict(gathering, mine, *there);
+  return values.status();
+}
+
+transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
+                                  Deadline deadline) {
+  return [store = std::move(store), rank, size, deadline, turn = 0](std::string_view name,
+                                                                    std::string_view mine) mutable {
+    const Gathering gathering{*store, fmt::format("exchange/{}/{}", turn++, name), rank, size, deadline, {}};
+    return gather(gathering, std::string(mine));
+  };
+}
+
+}  // namespace ferrule::rendezvous

@@ -1,0 +1,33 @@
+// Ranks that share a store learn of each other and agree that they belong together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/deadline.hpp"
+#include "ferrule/status.hpp"
+#include "rendezvous/store.hpp"
+#include "transport/registry.hpp"
+
+namespace ferrule::rendezvous {
+
+struct JoinRequest {
+  std::int32_t rank = 0;
+  std::int32_t size = 1;
+  std::string address;    ///< numeric, of the interface
+  std::string interface;  ///< name
+  std::string version;    ///< of the library; must be the same on all ranks. Empty: this library's
+};
+
+/// The store must be this group's alone (PrefixStore), and used for one join. Errors, the same on all ranks
+/// that can still be told: `timeout`: which ranks did not arrive. `mismatch`: world sizes or versions that
+/// differ, or two processes that claim one rank, naming both. `system`: a rank on another host that offers a
+/// loopback address.
+Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline);
+
+/// For transports to give each other their addresses. All ranks must call it in the same order.
+transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
+                                  Deadline deadline);
+
+}  // namespace ferrule::rendezvous

@@ -1,0 +1,129 @@
+#include "rendezvous/meet.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+
+#include "base/log.hpp"
+#include "rendezvous/interface.hpp"
+#include "rendezvous/join.hpp"
+#include "rendezvous/open_place.hpp"
+#include "rendezvous/wrapped_stores.hpp"
+
+namespace ferrule::rendezvous {
+namespace {
+
+// What this process has opened, and how often it has met where. Kept until the process ends, so that the
+// second communicator finds the server of the first, and late ranks find out why they are too late.
+class Registry {
+ public:
+  static Registry& instance() {
+    static Registry registry;
+    return registry;
+  }
+  ~Registry() { forget_if_forked(); }
+
+  /// The next group's name: a number. All ranks meet in the same order, so they count alike.
+  std::string next_group(const std::string& place, std::int32_t rank) {
+    const std::lock_guard lock(mutex_);
+    forget_if_forked();
+    return std::to_string(turns_[{place, rank}]++);
+  }
+
+  /// The lock is held while opening: two communicators of one process must not both try to serve.
+  template <class Open>
+  Result<OpenedPlace> served(const std::string& place, const Open& open) {
+    const std::lock_guard lock(mutex_);
+    forget_if_forked();
+    if (const auto found = served_.find(place); found != served_.end()) return found->second;
+    Result<OpenedPlace> opened = open();
+    if (opened.ok() && opened->is_server) served_.emplace(place, *opened);
+    return opened;
+  }
+
+ private:
+  // A child made by fork() has the servers' memory, but not their threads: it must neither use nor end them.
+  void forget_if_forked() {
+    if (owner_ == ::getpid()) return;
+    owner_ = ::getpid();
+    new std::map<std::string, OpenedPlace>(std::move(served_));  // NOLINT: leaked on purpose
+    served_.clear();
+    turns_.clear();
+  }
+
+  std::mutex mutex_;
+  pid_t owner_ = ::getpid();
+  std::map<std::string, OpenedPlace> served_;
+  std::map<std::pair<std::string, std::int32_t>, std::uint64_t> turns_;
+};
+
+Status check_party(std::int32_t rank, std::int32_t size) {
+  if (size >= 1 && rank >= 0 && rank < size) return Status();
+  return Status(ErrorCode::invalid_argument,
+                fmt::format("rank {} of {}: the size must be at least 1, and ranks count from 0 to size - 1",
+                            rank, size));
+}
+
+struct Gathered {
+  std::shared_ptr<Store> store;
+  Party party;
+  std::optional<SocketAddress> address;
+  bool single_host = false;
+};
+
+Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
+  const Party& party = gathered.party;
+  const auto choice = choose_interface(gathered.address, gathered.single_host);
+  if (!choice.ok()) return choice.status();
+  auto store = std::make_shared<PrefixStore>(gathered.store, party.group);
+  const JoinRequest request{party.rank, party.size, choice->ip, choice->name, {}};
+  Result<transport::Membership> membership = join(*store, request, deadline);
+  if (!membership.ok()) return membership.status();
+  log::info("rendezvous: rank {} of {} has met the others at {}", party.rank, party.size, store->describe());
+  return Meeting{std::move(*membership), make_exchange(store, party.rank, party.size, deadline),
+                 store->describe()};
+}
+
+}  // namespace
+
+Result<Meeting> meet(const World& world, Deadline deadline) {
+  FERRULE_RETURN_IF_ERROR(check_party(world.rank, world.size));
+  if (world.size == 1 || !world.place) {
+    if (world.size != 1)
+      return Status(ErrorCode::invalid_argument, world.describe() + ", but no place to meet");
+    return meet_in_group({std::make_shared<MemoryStore>(), {"0", 0, 1}, std::nullopt, true}, deadline);
+  }
+  const Place& place = *world.place;
+  const std::string name = place.text() + " " + place.job;
+  log::info("rendezvous: rank {} of {}, meeting at {}", world.rank, world.describe(), place.text());
+  const auto open = [&] { return open_place(place, world, deadline); };
+  // Only a rank 0 that serves has something to keep; with Server::address_owner the others may serve too.
+  const bool may_serve = world.rank == 0 || place.server == Server::address_owner;
+  const Result<OpenedPlace> opened = may_serve ? Registry::instance().served(name, open) : open();
+  if (!opened.ok()) return opened.status();
+  const std::string group = Registry::instance().next_group(name, world.rank);
+  return meet_in_group(
+      {opened->store, {group, world.rank, world.size}, opened->address, world.is_single_host()}, deadline);
+}
+
+Result<Meeting> meet_at(std::string_view place, std::int32_t rank, std::int32_t size, Deadline deadline) {
+  Result<Place> parsed = parse_place(place);
+  if (!parsed.ok()) return parsed.status();
+  World world;
+  world.rank = rank;
+  world.size = size;
+  world.launcher = world.variables = "the caller";
+  world.place = std::move(*parsed);
+  return meet(world, deadline);
+}
+
+Result<Meeting> meet_through(std::shared_ptr<Store> store, const Party& party, Deadline deadline) {
+  FERRULE_RETURN_IF_ERROR(check_party(party.rank, party.size));
+  if (party.group.empty()) return Status(ErrorCode::invalid_argument, "the group's name is empty");
+  FERRULE_RETURN_IF_ERROR(check_key(party.group));
+  return meet_in_group({std::move(store), party, std::nullopt, party.size == 1}, deadline);
+}
+
+}  // namespace ferrule::rendezvous

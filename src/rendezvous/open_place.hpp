@@ -1,0 +1,23 @@
+// The store at a place: served or found.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/deadline.hpp"
+#include "rendezvous/launcher.hpp"
+#include "rendezvous/socket_address.hpp"
+#include "rendezvous/store.hpp"
+
+namespace ferrule::rendezvous {
+
+struct OpenedPlace {
+  std::shared_ptr<Store> store;
+  std::optional<SocketAddress> address;  ///< of the server, as this rank reaches it
+  bool is_server = false;                ///< this process serves it
+};
+
+/// Serves the store if that is this rank's part, else waits for its server by the deadline.
+Result<OpenedPlace> open_place(const Place& place, const World& world, Deadline deadline);
+
+}  // namespace ferrule::rendezvous
