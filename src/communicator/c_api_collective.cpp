@@ -1,0 +1,113 @@
+// C API: collectives, their handles, residuals.
+#include <utility>
+
+#include "communicator/c_api.hpp"
+
+using ferrule::Deadline;
+using ferrule::ErrorCode;
+using ferrule::Status;
+using namespace ferrule::c_api;  // NOLINT: this file is the other half of that namespace
+namespace communicator = ferrule::communicator;
+
+extern "C" {
+
+ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, ferruleDataType_t dtype,
+                                 ferruleRedOp_t op, const ferruleOptions_t* options, ferruleComm_t comm,
+                                 ferruleStream_t stream) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("comm");
+    if (stream != nullptr) {
+      return Status(ErrorCode::unsupported,
+                    "this build has no device backend: pass a null stream and host memory");
+    }
+    ferruleOptions_t given = FERRULE_OPTIONS_INIT;
+    FERRULE_RETURN_IF_ERROR(read_struct(options, given, "options"));
+    if (given.timeout_ns < 0) return Status(ErrorCode::invalid_argument, "options.timeout_ns is negative");
+    communicator::Call call;
+    call.send = send;
+    call.recv = recv;
+    call.count = count;
+    call.dtype = static_cast<ferrule::DType>(dtype);
+    call.op = static_cast<ferrule::ReduceOp>(op);
+    call.codec = given.codec == nullptr ? "" : given.codec;
+    call.algorithm = given.algorithm == nullptr ? "" : given.algorithm;
+    call.residual = given.residual == nullptr ? nullptr : given.residual->residual.get();
+    call.seed = given.seed;
+    call.step = given.step;
+    call.tensor = given.tensor;
+    call.timeout = std::chrono::nanoseconds(given.timeout_ns);
+    const bool background = given.work != nullptr;
+    auto work = comm->communicator->all_reduce(call, background);
+    FERRULE_RETURN_IF_ERROR(work.status());
+    if (!background) return comm->communicator->wait(**work, Deadline::never());
+    *given.work = new ferruleWork{*work, comm->communicator};
+    return {};
+  });
+}
+
+ferruleResult_t ferruleWorkTest(ferruleWork_t work) {
+  if (work != nullptr && !work->work->done.load(std::memory_order_acquire)) return ferruleInProgress;
+  return guarded([&]() -> Status { return work == nullptr ? null_argument("work") : work->work->status; });
+}
+
+ferruleResult_t ferruleWorkWait(ferruleWork_t work, int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    if (work == nullptr) return null_argument("work");
+    if (work->work->done.load(std::memory_order_acquire)) return work->work->status;
+    const auto communicator = work->communicator.lock();
+    if (communicator == nullptr) return work->work->status;  // destroying it has ended all its work
+    const Deadline until =
+        timeout_ns < 0 ? Deadline::never() : Deadline::after(std::chrono::nanoseconds(timeout_ns));
+    return communicator->wait(*work->work, until);
+  });
+}
+
+ferruleResult_t ferruleWorkBytesSent(ferruleWork_t work, uint64_t* bytes) {
+  return guarded([&]() -> Status {
+    if (work == nullptr || bytes == nullptr) return null_argument("work or bytes");
+    if (!work->work->done.load(std::memory_order_acquire)) {
+      return Status(ErrorCode::invalid_argument, "the collective is not done yet: wait for it first");
+    }
+    *bytes = work->work->bytes_sent;
+    return {};
+  });
+}
+
+ferruleResult_t ferruleWorkDestroy(ferruleWork_t work) {
+  delete work;
+  return ferruleSuccess;
+}
+
+ferruleResult_t ferruleResidualCreate(ferruleResidual_t* residual, size_t count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr) return null_argument("residual");
+    *residual = nullptr;
+    auto made = ferrule::residual::Residual::create(count);
+    FERRULE_RETURN_IF_ERROR(made.status());
+    *residual = new ferruleResidual{std::move(made).value()};
+    return {};
+  });
+}
+
+ferruleResult_t ferruleResidualCount(ferruleResidual_t residual, size_t* count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || count == nullptr) return null_argument("residual or count");
+    *count = residual->residual->count();
+    return {};
+  });
+}
+
+ferruleResult_t ferruleResidualData(ferruleResidual_t residual, float** data) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || data == nullptr) return null_argument("residual or data");
+    *data = residual->residual->values();
+    return {};
+  });
+}
+
+ferruleResult_t ferruleResidualDestroy(ferruleResidual_t residual) {
+  delete residual;
+  return ferruleSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,280 @@
+#include "communicator/communicator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace ferrule::communicator {
+namespace {
+
+constexpr std::size_t kPlans = 4096;
+// How long a queued collective waits for its caller to drive it before the progress thread does: handing over
+// costs more than most small collectives.
+constexpr std::chrono::microseconds kGrace{50};
+
+bool is_overlapping(const Call& call, std::size_t bytes) {
+  const auto send = reinterpret_cast<std::uintptr_t>(call.send);
+  const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
+  return send != recv && send < recv + bytes && recv < send + bytes;
+}
+
+Status invalid(std::string text) { return Status(ErrorCode::invalid_argument, std::move(text)); }
+
+Status check_buffers(const Call& call) {
+  const std::size_t bytes_each = element_bytes(call.dtype);
+  if (call.count > PTRDIFF_MAX / bytes_each) {
+    return invalid(
+        fmt::format("count {} of {} is more than memory can hold", call.count, dtype_name(call.dtype)));
+  }
+  if (call.count == 0) return {};
+  if (call.send == nullptr || call.recv == nullptr) {
+    return invalid(
+        fmt::format("{} is null but count is {}", call.send == nullptr ? "send" : "recv", call.count));
+  }
+  for (const void* pointer : {call.send, static_cast<const void*>(call.recv)}) {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_each != 0) {
+      return invalid(fmt::format("{} is not aligned to its elements ({}, {} bytes)",
+                                 pointer == call.send ? "send" : "recv", dtype_name(call.dtype), bytes_each));
+    }
+  }
+  if (is_overlapping(call, call.count * bytes_each)) {
+    return invalid("send and recv overlap in part: pass equal pointers for in place, or separate buffers");
+  }
+  return {};
+}
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<transport::Transport> transport, transport::Membership membership,
+                           Defaults defaults)
+    : transport_(std::move(transport)),
+      membership_(std::move(membership)),
+      defaults_(std::move(defaults)),
+      transport_name_(transport_->name()),
+      plans_(kPlans),
+      run_(*transport_),
+      control_(*transport_, membership_.communicator,
+               [this](const ControlMessage& message) {
+                 agreement_.take(message);
+                 interrupt_.store(true, std::memory_order_relaxed);
+               }),
+      agreement_(control_, membership_) {
+  const transport::Caps caps = transport_->caps();
+  environment_.rank = membership_.rank;
+  environment_.world = membership_.size();
+  environment_.slice_bytes = std::min(
+      defaults_.slice_bytes != 0 ? defaults_.slice_bytes : caps.best_message_bytes, caps.max_message_bytes);
+  environment_.slices_in_flight =
+      defaults_.slices_in_flight != 0 ? defaults_.slices_in_flight : std::max(1U, caps.messages_in_flight);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transport::Transport> transport,
+                                                         transport::Membership membership,
+                                                         Defaults defaults) {
+  std::unique_ptr<Communicator> made(
+      new Communicator(std::move(transport), std::move(membership), std::move(defaults)));
+  FERRULE_RETURN_IF_ERROR(made->find_codec("none").status());
+  FERRULE_RETURN_IF_ERROR(made->find_codec(made->defaults_.codec).status());
+  if (made->defaults_.algorithm != "auto" &&
+      collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
+    return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
+  }
+  return made;
+}
+
+Communicator::~Communicator() {
+  std::unique_lock lock(mutex_);
+  const Deadline until = Deadline::after(defaults_.timeout);
+  while (!queue_.empty() && !until.passed()) take_ownership_and_drive(lock, until);
+  if (!queue_.empty()) {
+    lock.unlock();
+    abort();
+    lock.lock();
+  }
+  closing_ = true;
+  changed_.notify_all();
+  lock.unlock();
+  interrupt_.store(true, std::memory_order_relaxed);
+  transport_->wake();
+  if (progress_thread_.joinable()) progress_thread_.join();
+  control_.flush(Deadline::after(std::chrono::seconds(1)));
+}
+
+Stats Communicator::stats() {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+Result<std::shared_ptr<const codec::Codec>> Communicator::find_codec(std::string_view text) {
+  const auto found = codecs_.find(text);
+  if (found != codecs_.end()) return found->second;
+  auto made = codec::make_codec(text);
+  FERRULE_RETURN_IF_ERROR(made.status());
+  std::shared_ptr<const codec::Codec> codec = std::move(made).value();
+  // Texts that mean the same share one codec, so that they share plans.
+  for (const auto& [other_text, other] : codecs_) {
+    if (other->spec() == codec->spec()) codec = other;
+  }
+  codecs_.emplace(text, codec);
+  return codec;
+}
+
+// Lossy only when asked: a codec named in the call must fit, the default one is used where it fits.
+Result<plan::Request> Communicator::resolve(const Call& call) {
+  plan::Request request{call.count, call.dtype, call.op, nullptr, nullptr};
+  const bool asked = !call.codec.empty();
+  auto codec = find_codec(defaults_.disable ? "none"
+                          : asked           ? call.codec
+                                            : std::string_view(defaults_.codec));
+  FERRULE_RETURN_IF_ERROR(codec.status());
+  request.codec = *codec;
+  const bool fits = request.codec->supports(call.dtype, call.op);
+  if (!fits && asked) {
+    return Status(
+        ErrorCode::unsupported,
+        fmt::format("codec '{}' takes sum and avg of f32, f16 and bf16, not {} of {}: use codec 'none', "
+                    "which is exact",
+                    request.codec->spec(), op_name(call.op), dtype_name(call.dtype)));
+  }
+  const bool small = call.count * element_bytes(call.dtype) < defaults_.min_bytes;
+  if (!asked && (!fits || (small && !request.codec->exact()))) request.codec = *find_codec("none");
+  const std::string_view algorithm =
+      call.algorithm.empty() ? std::string_view(defaults_.algorithm) : call.algorithm;
+  if (algorithm == "auto") return request;
+  request.algorithm = collectives::find_algorithm(algorithm);
+  if (request.algorithm != nullptr) return request;
+  std::string known = "auto";
+  for (const collectives::AlgorithmDesc& each : collectives::algorithms())
+    known += ", " + std::string(each.name);
+  return invalid(fmt::format("no algorithm is named '{}' (there are {})", algorithm, known));
+}
+
+Result<std::shared_ptr<const plan::Plan>> Communicator::find_plan(const plan::Request& request,
+                                                                  bool& agreed_before) {
+  auto plan = plans_.find(request);
+  agreed_before = plan != nullptr;
+  if (plan != nullptr) return plan;
+  auto made = plan::Plan::make(request, environment_, *find_codec("none"));
+  FERRULE_RETURN_IF_ERROR(made.status());
+  return *made;
+}
+
+Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool background) {
+  if (!is_valid(call.dtype)) return invalid(fmt::format("{} is no dtype", static_cast<int>(call.dtype)));
+  if (!is_valid(call.op)) return invalid(fmt::format("{} is no operation", static_cast<int>(call.op)));
+  FERRULE_RETURN_IF_ERROR(check_buffers(call));
+  if (call.residual != nullptr && call.residual->count() != call.count) {
+    return invalid(
+        fmt::format("the residual has {} elements, the tensor {}", call.residual->count(), call.count));
+  }
+  const std::lock_guard lock(mutex_);
+  if (!broken_.ok()) return broken_;
+  auto request = resolve(call);
+  FERRULE_RETURN_IF_ERROR(request.status());
+  auto work = std::make_shared<Work>();
+  auto plan = find_plan(*request, work->intent.agreed_before);
+  FERRULE_RETURN_IF_ERROR(plan.status());
+  // An empty collective moves no data that would carry its identity: it is agreed on every time.
+  work->intent.agreed_before = work->intent.agreed_before && call.count != 0;
+  if (!work->intent.agreed_before) plans_.insert(*request, *plan);
+  const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor};
+  work->intent.identity = plan::hash_bytes(draws, sizeof draws);
+  work->intent.sequence = next_sequence_++;
+  work->intent.descriptor =
+      (*plan)->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\n", call.seed, call.step, call.tensor);
+  work->job = {*plan,
+               call.send,
+               call.recv,
+               &work->update,
+               call.seed,
+               call.step,
+               call.tensor,
+               membership_.communicator,
+               work->intent.identity,
+               work->intent.sequence,
+               defaults_.checksum};
+  work->residual = (*plan)->codec().exact() ? nullptr : call.residual;
+  work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
+  work->background = background;
+  queue_.push_back(work);
+  if (background) {
+    if (!progress_thread_.joinable()) progress_thread_ = std::thread([this] { run_progress_thread(); });
+    changed_.notify_all();
+  }
+  return work;
+}
+
+Status Communicator::wait(Work& work, Deadline until) {
+  log::set_thread_rank(membership_.rank);
+  std::unique_lock lock(mutex_);
+  while (!work.done.load(std::memory_order_acquire)) {
+    if (until.passed()) {
+      return Status(ErrorCode::timeout,
+                    fmt::format("all_reduce #{} is not done yet; it goes on", work.intent.sequence));
+    }
+    take_ownership_and_drive(lock, until);
+  }
+  return work.status;
+}
+
+// Drives the oldest work, or waits while another thread does.
+void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until) {
+  if (owned_ || queue_.empty()) {
+    const auto latest = Deadline::Clock::now() + std::chrono::seconds(1);
+    changed_.wait_until(lock, std::min(until.when(), latest));
+    return;
+  }
+  owned_ = true;
+  const std::shared_ptr<Work> work = queue_.front();
+  lock.unlock();
+  const bool done = drive(*work, until);
+  lock.lock();
+  owned_ = false;
+  if (done) {
+    if (work->stage == Work::Stage::running) add_times(run_.times());
+    stats_.collectives += 1;
+    if (!work->status.ok() && work->status.code() != ErrorCode::mismatch && broken_.ok())
+      broken_ = work->status;
+    queue_.pop_front();
+    work->done.store(true, std::memory_order_release);
+  }
+  stats_.counters = transport_->counters();
+  changed_.notify_all();
+}
+
+void Communicator::add_times(const executor::Times& times) {
+  stats_.times.encode_ns += times.encode_ns;
+  stats_.times.decode_ns += times.decode_ns;
+  stats_.times.wait_ns += times.wait_ns;
+}
+
+void Communicator::run_progress_thread() {
+  log::set_thread_rank(membership_.rank);
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    const auto needed = [this] {
+      return closing_ || (!owned_ && !queue_.empty() && queue_.front()->background);
+    };
+    changed_.wait(lock, needed);
+    if (changed_.wait_for(lock, kGrace, [this] { return closing_ || owned_ || queue_.empty(); })) continue;
+    take_ownership_and_drive(lock, Deadline::never());
+  }
+}
+
+void Communicator::abort() {
+  abort_requested_.store(true, std::memory_order_relaxed);
+  interrupt_.store(true, std::memory_order_relaxed);
+  transport_->wake();
+  std::unique_lock lock(mutex_);
+  if (broken_.ok()) {
+    broken_ = Status(ErrorCode::aborted, fmt::format("the communicator of {} was aborted: make a new one",
+                                                     membership_.describe(membership_.rank)));
+  }
+  // Whoever owns the transport ends its work soon; the rest is ended here.
+  while (!queue_.empty()) take_ownership_and_drive(lock, Deadline::never());
+}
+
+}  // namespace ferrule::communicator

@@ -1,0 +1,139 @@
+// A communicator: one rank's membership of a group, and the queue of its collectives.
+//
+// Collectives run one after another, in the order of their calls. Whoever waits for one drives communication
+// itself; when nobody waits, a progress thread does (started by the first asynchronous call). One thread at a
+// time owns the transport.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/deadline.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/control.hpp"
+#include "communicator/work.hpp"
+#include "executor/run.hpp"
+#include "ferrule/status.hpp"
+#include "plan/plan_cache.hpp"
+#include "transport/registry.hpp"
+
+namespace ferrule::communicator {
+
+/// What holds for all collectives of a communicator.
+struct Defaults {
+  std::string codec = "none";
+  std::string algorithm = "auto";
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  std::size_t slice_bytes = 0;         ///< 0: the transport's best
+  std::uint32_t slices_in_flight = 0;  ///< 0: the transport's
+  std::size_t min_bytes = 16 << 10;    ///< the default codec leaves smaller tensors raw
+  std::chrono::nanoseconds stall_warn = std::chrono::seconds(10);
+  bool checksum = false;
+  bool disable = false;  ///< nothing is compressed, whatever the calls say
+};
+
+/// Arguments of one all-reduce. Empty texts: the defaults.
+struct Call {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  std::string_view codec;
+  std::string_view algorithm;
+  residual::Residual* residual = nullptr;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t tensor = 0;
+  std::chrono::nanoseconds timeout{0};
+};
+
+struct Stats {
+  std::uint64_t collectives = 0;
+  executor::Times times;
+  transport::Counters counters;
+};
+
+/// Thread safe.
+class Communicator {
+ public:
+  static Result<std::unique_ptr<Communicator>> make(std::unique_ptr<transport::Transport> transport,
+                                                    transport::Membership membership, Defaults defaults);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  /// Waits for what is queued, at most the timeout.
+  ~Communicator();
+
+  std::int32_t rank() const { return membership_.rank; }
+  std::int32_t size() const { return membership_.size(); }
+  const std::string& transport_name() const { return transport_name_; }
+  const transport::Membership& membership() const { return membership_; }
+  Stats stats();
+
+  /// Checks the arguments and queues the collective. `background`: the progress thread may drive it.
+  Result<std::shared_ptr<Work>> all_reduce(const Call& call, bool background);
+  /// Drives until the work is done or the deadline (`timeout`, and the work goes on).
+  Status wait(Work& work, Deadline until);
+  /// Ends all pending and later work with `aborted`.
+  void abort();
+
+ private:
+  Communicator(std::unique_ptr<transport::Transport> transport, transport::Membership membership,
+               Defaults defaults);
+
+  Result<plan::Request> resolve(const Call& call);
+  Result<std::shared_ptr<const codec::Codec>> find_codec(std::string_view text);
+  Result<std::shared_ptr<const plan::Plan>> find_plan(const plan::Request& request, bool& agreed_before);
+
+  /// Drives the oldest work; true when it is done. Called by the owner of the transport.
+  bool drive(Work& work, Deadline until);
+  Status drive_to_end(Work& work, Deadline until, bool& done);
+  Status begin(Work& work);
+  Result<bool> agree(Work& work, Deadline until);
+  Status settle_disagreement(const Work& work, const Status& seen);
+  void fail(Work& work, const Status& why);
+  void succeed(Work& work);
+  void warn_of_stall(Work& work);
+  Status timed_out(const Work& work) const;
+  std::string missing_ranks(const Work& work) const;
+  void take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until);
+  void run_progress_thread();
+  void add_times(const executor::Times& times);
+
+  std::unique_ptr<transport::Transport> transport_;
+  const transport::Membership membership_;
+  const Defaults defaults_;
+  const std::string transport_name_;
+  plan::Environment environment_;
+
+  // Under mutex_.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Work>> queue_;
+  bool owned_ = false;
+  bool closing_ = false;
+  std::uint32_t next_sequence_ = 0;
+  Status broken_;  ///< why nothing more can be done; ok while all is well
+  std::map<std::string, std::shared_ptr<const codec::Codec>, std::less<>> codecs_;
+  plan::PlanCache plans_;
+  Stats stats_;
+  std::thread progress_thread_;
+
+  // The owner's.
+  std::atomic<bool> interrupt_{false};
+  std::atomic<bool> abort_requested_{false};
+  HugeBuffer spare_residual_;
+  executor::Run run_;
+  ControlPlane control_;
+  Agreement agreement_;
+};
+
+}  // namespace ferrule::communicator

@@ -1,0 +1,39 @@
+// Makes communicators: settings, rendezvous, transport, decorators, in this order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "communicator/communicator.hpp"
+#include "ferrule/status.hpp"
+#include "rendezvous/store.hpp"
+
+namespace ferrule::communicator {
+
+/// What the caller fixed; empty texts and zeros: from the settings.
+struct Config {
+  std::string transport;
+  std::string codec;
+  std::string algorithm;
+  std::string link;
+  std::string fault;
+  std::chrono::nanoseconds timeout{0};
+};
+
+using MadeCommunicator = Result<std::unique_ptr<Communicator>>;
+
+/// At "tcp://host:port" or "file:///path".
+MadeCommunicator connect_at(std::string_view rendezvous, std::int32_t rank, std::int32_t size,
+                            const Config& config);
+/// As the launcher says.
+MadeCommunicator connect_from_environment(const Config& config);
+/// Through a store of the caller's. `group` names the communicator in it.
+MadeCommunicator connect_through(rendezvous::Store& store, std::string_view group, std::int32_t rank,
+                                 std::int32_t size, const Config& config);
+/// All ranks in this process.
+Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config);
+
+}  // namespace ferrule::communicator

@@ -1,0 +1,69 @@
+// Control messages: what ranks tell each other beside the data. Two kinds only: "this is what I am about to
+// do" and "this collective has failed". They travel over the data transport, ahead of or between data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ferrule/status.hpp"
+#include "transport/transport.hpp"
+
+namespace ferrule::communicator {
+
+enum class ControlType : std::uint8_t {
+  agree =
+      1,  ///< the sender's plan: header.plan is its identity, the text its descriptor, header.slice the round
+  failed = 2,  ///< the collective failed on the sender: header.chunk is the code, the text the reason
+};
+
+/// A control message that has come in.
+struct ControlMessage {
+  ControlType type;
+  std::int32_t source;
+  std::uint32_t sequence;
+  std::uint32_t round;     ///< agree
+  std::uint64_t identity;  ///< agree
+  ErrorCode code;          ///< failed
+  std::string text;
+};
+
+/// Sends and receives control messages. Used by the transport's owner only.
+class ControlPlane {
+ public:
+  static constexpr std::size_t kMaxTextBytes = 4096;
+  using Handler = std::function<void(const ControlMessage&)>;
+
+  /// Takes the transport's control handler. The transport must outlive this.
+  ControlPlane(transport::Transport& transport, std::uint64_t communicator, Handler handler);
+  ~ControlPlane();
+
+  /// Best effort: an error of the transport is logged, not returned; the data path will meet it too.
+  void send_agree(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t identity,
+                  std::string_view text);
+  void send_failed(std::int32_t peer, std::uint32_t sequence, const Status& why);
+  /// Frees what has been sent. Cheap.
+  void reap();
+  /// Drives until everything has been sent, or the deadline.
+  void flush(Deadline deadline);
+
+ private:
+  struct Outgoing {
+    transport::Send send;
+    std::string text;
+  };
+
+  void post(std::int32_t peer, transport::MessageHeader header, std::string_view text);
+  void handle(const transport::MessageHeader& header, std::span<const std::byte> payload) const;
+
+  transport::Transport& transport_;
+  std::uint64_t communicator_;
+  Handler handler_;
+  std::deque<std::unique_ptr<Outgoing>> outgoing_;
+};
+
+}  // namespace ferrule::communicator

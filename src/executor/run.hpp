@@ -1,0 +1,107 @@
+// The executor: walks the program of a plan, slice by slice, over one transport. The same for every algorithm
+// and codec.
+//
+// Several slices are in flight: while one waits for the wire another is encoded or decoded. A slice becomes
+// active only when an earlier one has ended, and it ends only when all that it needs from its peers has
+// arrived: that bounds what a fast rank can send ahead (eager messages have no flow control of their own).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/deadline.hpp"
+#include "base/huge_buffer.hpp"
+#include "codec/codec.hpp"
+#include "ferrule/status.hpp"
+#include "plan/plan.hpp"
+#include "residual/residual.hpp"
+#include "transport/transport.hpp"
+
+namespace ferrule::executor {
+
+/// One collective, ready to run. `input` and `output` hold plan->count() elements; equal pointers are in
+/// place.
+struct Job {
+  std::shared_ptr<const plan::Plan> plan;
+  const void* input = nullptr;
+  void* output = nullptr;
+  residual::Update* update = nullptr;  ///< null or inactive: no error feedback
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t tensor = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t identity =
+      0;  ///< plan fingerprint, mixed with what else ranks must agree on; goes in every header
+  std::uint32_t sequence = 0;
+  bool checksum = false;  ///< send payload checksums
+};
+
+/// Where the time of a run went.
+struct Times {
+  std::uint64_t encode_ns = 0;
+  std::uint64_t decode_ns = 0;
+  std::uint64_t wait_ns = 0;
+};
+
+/// Runs one job at a time; its memory is kept for the next. Used by the transport's owner only.
+class Run {
+ public:
+  explicit Run(transport::Transport& transport);
+  ~Run();
+
+  /// Allocates scratch if this job needs more than any before it.
+  Status start(const Job& job);
+  /// Drives until the job is done (true), or until the deadline or `interrupt` (false): call it again to go
+  /// on. An error is final: call cancel().
+  Result<bool> advance(Deadline until, const std::atomic<bool>& interrupt);
+  /// Takes back what is posted and gives back what was received. Sends may still end by themselves until
+  /// `grace`.
+  void cancel(Deadline grace);
+  /// Ranks whose messages the oldest slice waits for, without doubles.
+  std::vector<std::int32_t> waiting_for() const;
+  const Times& times() const { return times_; }
+  std::size_t scratch_bytes() const { return scratch_.bytes(); }
+
+ private:
+  struct Slice;
+
+  void activate(Slice& slice, std::uint32_t number);
+  Status post_receives(Slice& slice);
+  Result<bool> walk(Slice& slice);
+  Result<bool> execute(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> encode(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> decode(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> send(Slice& slice, const plan::Instruction& instruction);
+  /// Whether all terms have arrived; fills terms_.
+  Result<bool> gather_terms(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> arrived(Slice& slice, std::uint32_t slot);
+  void use_up(Slice& slice, std::uint32_t slot);
+  void use_up_terms(Slice& slice, const plan::Instruction& instruction);
+  Status reap_sends(Slice& slice);
+  /// In place: the chunk may be written only when it is no longer being sent from.
+  bool output_is_free(const Slice& slice, std::uint32_t chunk) const;
+  std::span<const std::byte> slot_bytes(const Slice& slice, std::uint32_t slot) const;
+  codec::Feedback feedback(const plan::Instruction& instruction, std::size_t begin) const;
+  plan::Range range(const Slice& slice, std::uint32_t chunk) const;
+
+  const std::byte* input_at(std::size_t element) const;
+  std::byte* output_at(std::size_t element) const;
+  bool in_place() const { return job_.input == job_.output; }
+
+  transport::Transport& transport_;
+  Job job_;
+  Times times_;
+  HugeBuffer scratch_;
+  std::vector<std::unique_ptr<Slice>> slices_;  // slices_[0 .. active): oldest first
+  std::size_t active_ = 0;
+  std::uint32_t next_slice_ = 0;
+  std::vector<codec::Term> terms_;
+  std::vector<transport::Recv*> recv_pointers_;
+};
+
+}  // namespace ferrule::executor

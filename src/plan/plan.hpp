@@ -1,0 +1,96 @@
+// A plan: everything about a collective that does not depend on the data. Made once for a request, cached,
+// agreed by all ranks through its fingerprint before data moves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/codec.hpp"
+#include "collectives/schedule.hpp"
+#include "ferrule/status.hpp"
+#include "ferrule/types.hpp"
+#include "plan/program.hpp"
+
+namespace ferrule::plan {
+
+/// What the caller asked for.
+struct Request {
+  std::size_t count = 0;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  std::shared_ptr<const codec::Codec> codec;
+  /// Null: choose.
+  const collectives::AlgorithmDesc* algorithm = nullptr;
+};
+
+/// Who runs it and over what.
+struct Environment {
+  std::int32_t rank = 0;
+  std::int32_t world = 1;
+  std::size_t slice_bytes = 64512;  ///< encoded bytes of a slice, at most (one block at least)
+  std::uint32_t slices_in_flight = 4;
+};
+
+/// Elements [begin, begin + count) of the tensor.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+/// Immutable; shared by the plan cache and the collectives under way.
+class Plan {
+ public:
+  /// Chooses the algorithm if the request does not; takes `raw` in place of the request's codec where the
+  /// encoded tensor would be no smaller than the tensor. Cost: O(steps of all ranks' schedules) for the
+  /// fingerprint.
+  static Result<std::shared_ptr<const Plan>> make(const Request& request, const Environment& environment,
+                                                  std::shared_ptr<const codec::Codec> raw);
+
+  const codec::Codec& codec() const { return *codec_; }
+  const collectives::AlgorithmDesc& algorithm() const { return *algorithm_; }
+  const Program& program() const { return program_; }
+  std::size_t count() const { return count_; }
+  DType dtype() const { return dtype_; }
+  ReduceOp op() const { return op_; }
+  std::int32_t world() const { return environment_.world; }
+  std::uint32_t slices_in_flight() const { return environment_.slices_in_flight; }
+  std::uint32_t slice_count() const { return slice_count_; }
+  /// The part of a chunk that runs in a slice: whole blocks, but for the tensor's end; may be empty.
+  Range slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const;
+  /// Encoded bytes of the largest slice of a chunk.
+  std::size_t slot_bytes() const { return slot_bytes_; }
+  std::size_t encoded_bytes(std::size_t elements) const { return codec_->encoded_bytes(elements, dtype_); }
+
+  /// The same 64 bits on every rank that plans the same.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  /// "key=value" lines of everything that ranks must agree on, for the text of a disagreement.
+  const std::string& descriptor() const { return descriptor_; }
+
+ private:
+  Plan() = default;
+  void cut();
+  void describe();
+
+  Environment environment_;
+  std::size_t count_ = 0;
+  DType dtype_ = DType::f32;
+  ReduceOp op_ = ReduceOp::sum;
+  std::shared_ptr<const codec::Codec> codec_;
+  const collectives::AlgorithmDesc* algorithm_ = nullptr;
+  Program program_;
+  std::uint32_t chunks_ = 1;
+  std::size_t chunk_elements_ = 0;
+  std::size_t slice_elements_ = 0;
+  std::uint32_t slice_count_ = 0;
+  std::size_t slot_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  std::string descriptor_;
+};
+
+/// 64-bit hash of bytes, the same on every machine.
+std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
+
+}  // namespace ferrule::plan
