@@ -1,6 +1,12 @@
-#Tests of the UCX transport : over shared memory, over TCP, and with the path that UCX chooses.
+# Tests of the UCX transport, each over the path that UCX chooses, over shared memory and over TCP.
 ferrule_test(NAME transport_ucx_conformance_test SOURCES ucx_conformance_test.cpp USES ferrule_transport
-                 LABELS transport ucx) foreach (path shm tcp)
-    add_test(NAME transport_ucx_conformance_${path} COMMAND transport_ucx_conformance_test)
-        set_tests_properties(transport_ucx_conformance_${path} PROPERTIES TIMEOUT 300 LABELS
-                             "transport;ucx" ENVIRONMENT "FERRULE_UCX_TLS=${path}") endforeach()
+             LABELS transport ucx TIMEOUT 120)
+ferrule_test(NAME transport_ucx_processes_test SOURCES ucx_processes_test.cpp ucx_processes.cpp
+             USES ferrule_transport ${CMAKE_DL_LIBS} LABELS transport ucx TIMEOUT 120)
+foreach(test conformance processes)
+  foreach(path shm tcp)
+    add_test(NAME transport_ucx_${test}_${path} COMMAND transport_ucx_${test}_test)
+    set_tests_properties(transport_ucx_${test}_${path} PROPERTIES
+      TIMEOUT 120 LABELS "transport;ucx" ENVIRONMENT "FERRULE_UCX_TLS=${path}")
+  endforeach()
+endforeach()

@@ -1,5 +1,6 @@
 #include "transport/ucx/liveness.hpp"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,11 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
+bool has_ended(int pidfd) {
+  pollfd state{pidfd, POLLIN, 0};
+  return ::poll(&state, 1, 0) == 1;
+}
+
 int open_pidfd(std::int64_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
 }  // namespace
@@ -50,7 +56,7 @@ Watch watch_process(const ProcessIdentity& peer, const ProcessIdentity& self) {
   if (descriptor < 0) return {errno == ESRCH ? WatchState::already_gone : WatchState::not_possible, -1};
   // The pid may have been given to another process before the descriptor was opened, not after.
   const auto start = start_ticks_of(peer.pid);
-  if (start == peer.start_ticks) return {WatchState::watching, descriptor};
+  if (start == peer.start_ticks && !has_ended(descriptor)) return {WatchState::watching, descriptor};
   ::close(descriptor);
   // Unreadable (hidden, or ended this very moment): nothing is proven, and UCX's keepalive has to do.
   return {start == 0 ? WatchState::not_possible : WatchState::already_gone, -1};

@@ -18,6 +18,8 @@ using std::chrono::seconds;
 
 /// After an endpoint error, for the farewell of a peer that leaves: it may come by another path.
 constexpr milliseconds kFarewellGrace{200};
+/// From a failed connection to the end of the process that it should have led to.
+constexpr milliseconds kDeathGrace{200};
 /// For the last messages of this rank to leave, when it leaves.
 constexpr seconds kFlushLimit{2};
 constexpr seconds kCloseLimit{2};
@@ -28,31 +30,43 @@ constexpr int kDrainPolls = 4096;
 
 // ---- connecting
 
+/// One side of each pair opens the connection, the other answers on it: UCX 1.13 can abort the process when
+/// two TCP connections of the same pair cross and one of the ranks dies at that moment.
 Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline deadline) {
   const auto& self = addresses[static_cast<std::size_t>(rank())].process;
   for (auto& to : links_) {
     if (to.peer == rank()) continue;
     const auto& address = addresses[static_cast<std::size_t>(to.peer)];
-    FERRULE_RETURN_IF_ERROR(create_endpoint(to, address));
+    to.address = address.worker;
     FERRULE_RETURN_IF_ERROR(watch(to.peer, address.process, self));
   }
   for (auto& to : links_) {
-    if (to.peer != rank()) send_link_message(to, hello_);
+    if (to.peer < rank()) FERRULE_RETURN_IF_ERROR(greet(to));
   }
   return wait_for_hellos(deadline);
 }
 
-Status UcxTransport::create_endpoint(Link& to, const PeerAddress& address) {
+Status UcxTransport::greet(Link& to) {
+  FERRULE_RETURN_IF_ERROR(create_endpoint(to));
+  send_link_message(to, hello_);
+  return {};
+}
+
+Status UcxTransport::create_endpoint(Link& to) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(address.worker.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(to.address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_endpoint_error;
   params.err_handler.arg = &to;
   const auto status = ucp_ep_create(worker_.get(), &params, &to.endpoint);
   if (status == UCS_OK) return {};
   to.endpoint = nullptr;
+  // The death of its process is a better reason than UCX's, but a dying process gives up its memory first.
+  const auto grace = Deadline::after(kDeathGrace);
+  while (to.gone.ok() && !grace.passed()) look_for_ended_processes(grace);
+  if (!to.gone.ok()) return to.gone;
   return ucx_error(fmt::format("connecting to {} (transports: {})", membership_.describe(to.peer),
                                choice_.tls.empty() ? "all" : std::string_view(choice_.tls)),
                    status);
@@ -74,7 +88,9 @@ Status UcxTransport::watch(std::int32_t peer, const ProcessIdentity& process, co
 }
 
 Status UcxTransport::wait_for_hellos(Deadline deadline) {
-  const auto missing = [&](const Link& from) { return from.peer != rank() && !from.greeted; };
+  const auto missing = [&](const Link& from) {
+    return from.peer != rank() && from.gone.ok() && (!from.greeted || from.endpoint == nullptr);
+  };
   drive_until(deadline, [&] { return !fatal_.ok() || std::none_of(links_.begin(), links_.end(), missing); });
   FERRULE_RETURN_IF_ERROR(fatal_);
   std::string names;
@@ -111,7 +127,9 @@ void UcxTransport::look_at_news() {
       end_receives(from);  // posted after it was gone
     } else if (from.left) {
       close_link(from, {ErrorCode::peer_lost, fmt::format("{} has left", membership_.describe(peer))});
-    } else if (!from.suspect) {
+    } else if (from.endpoint == nullptr) {
+      if (auto status = greet(from); !status.ok()) fail(std::move(status));
+    } else if (from.error != UCS_OK && !from.suspect) {
       from.suspect = Deadline::Clock::now() + kFarewellGrace;
       ++suspects_;
     }
@@ -190,7 +208,7 @@ void UcxTransport::reap() {
 
 void UcxTransport::say_farewell() {
   for (auto& to : links_) {
-    if (to.endpoint == nullptr || !to.greeted || to.suspect) continue;
+    if (to.endpoint == nullptr) continue;
     send_link_message(to, farewell_);
     ucp_request_param_t param{};
     keep(ucp_ep_flush_nbx(to.endpoint, &param));
@@ -199,6 +217,10 @@ void UcxTransport::say_farewell() {
 }
 
 UcxTransport::~UcxTransport() {
+  for (auto& peer : links_) {
+    // Those who may not listen are not waited for.
+    if (!peer.greeted || peer.suspect) close_link(peer, {ErrorCode::aborted, "the connection was given up"});
+  }
   say_farewell();
   for (auto& peer : links_) close_link(peer, {ErrorCode::aborted, "the transport is closed"});
   if (!drive_until(Deadline::after(kCloseLimit), [&] { return requests_.empty(); })) {

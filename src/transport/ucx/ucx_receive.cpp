@@ -94,10 +94,8 @@ void UcxTransport::take_link_message(std::span<const std::byte> bytes) {
   }
   Link& from = link(message->source);
   from.greeted = true;
-  if (message->event == LinkEvent::farewell && !from.left) {
-    from.left = true;
-    news_.push_back(message->source);
-  }
+  if (message->event == LinkEvent::farewell) from.left = true;
+  news_.push_back(message->source);
 }
 
 }  // namespace ferrule::transport::ucx

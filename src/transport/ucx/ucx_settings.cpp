@@ -5,7 +5,11 @@
 #include <signal.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
+#include <ucs/debug/log_def.h>
 
+#include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -39,6 +43,20 @@ std::size_t parse_size(const char* text) {
     default:
       return static_cast<std::size_t>(number);
   }
+}
+
+/// UCX writes its complaints to stdout, which is for results. What they lead to is in our errors; the details
+/// are for those who ask for INFO.
+ucs_log_func_rc_t log_line(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
+                           ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
+                           const char* format, va_list arguments) {
+  if (level == UCS_LOG_LEVEL_FATAL) return UCS_LOG_FUNC_RC_CONTINUE;
+  if (log::enabled(log::Level::info)) {
+    std::array<char, 1024> text{};
+    std::vsnprintf(text.data(), text.size(), format, arguments);
+    log::info("UCX: {}", text.data());
+  }
+  return UCS_LOG_FUNC_RC_STOP;
 }
 
 /// True when the process's handler of `signal` is code of libucs.
@@ -113,7 +131,7 @@ Status check_segment_sizes() {
 void calm_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (!user_set("LOG_LEVEL")) (void)ucs_global_opts_set_value("LOG_LEVEL", "error");
+    if (!user_set("LOG_LEVEL") && !user_set("LOG_FILE")) ucs_log_push_handler(log_line);
     if (!user_set("HANDLE_ERRORS") && !user_set("ERROR_SIGNALS")) remove_signal_handlers();
   });
 }

@@ -27,8 +27,8 @@ Status apply_settings(ucp_config_t* config, std::span<const Setting> settings);
 /// Refuses shared-memory segment sizes with which UCX corrupts messages without a word.
 Status check_segment_sizes();
 
-/// Takes back the handlers for SIGSEGV and others that libucs installs when it is loaded, and sets its log
-/// level to "error"; neither when the user's UCX_* variables ask for them. Once a process.
+/// Takes back the handlers for SIGSEGV and others that libucs installs when it is loaded, and turns its log
+/// lines into Ferrule's; neither when the user's UCX_* variables ask for them. Once a process.
 void calm_ucx();
 
 }  // namespace ferrule::transport::ucx

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,7 +67,8 @@ class UcxTransport final : public Transport {
   struct Link {
     UcxTransport* transport = nullptr;
     std::int32_t peer = -1;
-    ucp_ep_h endpoint = nullptr;  ///< null when closed
+    std::string address;          ///< UCX's, of its worker
+    ucp_ep_h endpoint = nullptr;  ///< null before it is opened and after it is closed
     bool greeted = false;         ///< its hello has arrived
     bool left = false;            ///< its farewell has arrived
     ucs_status_t error = UCS_OK;  ///< what UCX reported of the endpoint
@@ -103,7 +105,8 @@ class UcxTransport final : public Transport {
   static void on_sent(void* request, ucs_status_t status, void* op);
 
   // peer_links.cpp
-  Status create_endpoint(Link& to, const PeerAddress& address);
+  Status greet(Link& to);
+  Status create_endpoint(Link& to);
   Status watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self);
   Status wait_for_hellos(Deadline deadline);
   void send_link_message(Link& to, const LinkMessage& message);
