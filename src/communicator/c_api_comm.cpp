@@ -69,8 +69,8 @@ ferruleResult_t ferruleCommInitStore(ferruleComm_t* comm, int nranks, int rank, 
     }
     auto read = read_config(config);
     FERRULE_RETURN_IF_ERROR(read.status());
-    const auto adapter = communicator::wrap_store(*store);
-    return hand_over(communicator::connect_through(*adapter, group, rank, nranks, *read), comm);
+    return hand_over(
+        communicator::connect_through(communicator::wrap_store(*store), {group, rank, nranks}, *read), comm);
   });
 }
 

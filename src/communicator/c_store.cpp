@@ -40,8 +40,8 @@ Result<std::string> get_value(const ferruleStore_t& store, std::string_view key,
 
 }  // namespace
 
-std::unique_ptr<rendezvous::Store> wrap_store(const ferruleStore_t& store) {
-  return std::make_unique<rendezvous::CallbackStore>(
+std::shared_ptr<rendezvous::Store> wrap_store(const ferruleStore_t& store) {
+  return std::make_shared<rendezvous::CallbackStore>(
       [store](std::string_view key, std::string_view value) { return set_value(store, key, value); },
       [store](std::string_view key, std::chrono::nanoseconds timeout) {
         return get_value(store, key, timeout);

@@ -9,6 +9,6 @@
 namespace ferrule::communicator {
 
 /// The functions and their context must outlive the result.
-std::unique_ptr<rendezvous::Store> wrap_store(const ferruleStore_t& store);
+std::shared_ptr<rendezvous::Store> wrap_store(const ferruleStore_t& store);
 
 }  // namespace ferrule::communicator

@@ -1,21 +1,22 @@
 #include "communicator/connect.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "rendezvous/launcher.hpp"
 #include "rendezvous/memory_store.hpp"
+#include "transport/decorators/fault.hpp"
+#include "transport/decorators/throttle.hpp"
 #include "transport/registry.hpp"
 
 namespace ferrule::communicator {
 namespace {
 
-Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
+Defaults make_defaults(const Config& config, const Settings& settings) {
   Defaults defaults;
   defaults.codec = config.codec.empty() ? settings.text("FERRULE_CODEC") : config.codec;
   defaults.algorithm = config.algorithm.empty() ? settings.text("FERRULE_ALGO") : config.algorithm;
@@ -36,58 +37,147 @@ Status check_world(std::int32_t rank, std::int32_t size) {
       fmt::format("rank {} of {}: the size must be at least 1, the rank from 0 to size - 1", rank, size));
 }
 
-/// A communicator on a transport that is connected, with the decorators that the settings ask for.
-MadeCommunicator finish(std::unique_ptr<transport::Transport> transport,
-                        const transport::Membership& membership, const Config& config,
-                        const Settings& settings) {
-  auto defaults = make_defaults(config, settings);
-  FERRULE_RETURN_IF_ERROR(defaults.status());
-  return Communicator::make(std::move(transport), membership, *defaults);
+Result<const transport::TransportDesc*> choose_transport(const std::string& asked,
+                                                         const transport::Membership& who, bool one_process) {
+  const bool automatic = asked == "auto";
+  const std::string name = !automatic ? asked : one_process || who.size() == 1 ? "loopback" : "ucx";
+  const transport::TransportDesc* found = transport::find_transport(name);
+  if (found != nullptr && (found->cross_process || one_process || who.size() == 1)) return found;
+  if (found != nullptr) {
+    return Status(ErrorCode::unsupported,
+                  fmt::format("transport '{}' connects ranks of one process only: use 'ucx' for {} processes",
+                              name, who.size()));
+  }
+  std::string known;
+  for (const transport::TransportDesc& each : transport::transports()) {
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  return Status(ErrorCode::unsupported,
+                fmt::format("this build has no transport '{}' (it has {}){}", name, known,
+                            automatic ? ": install UCX 1.13 or newer and build again" : ""));
+}
+
+/// Ranks must use the same wire before they can tell each other anything else over it.
+Status agree_on_wire(const rendezvous::Meeting& meeting, const std::string& mine) {
+  auto all = meeting.exchange("wire", mine);
+  FERRULE_RETURN_IF_ERROR(all.status());
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    if ((*all)[rank] == mine) continue;
+    return Status(
+        ErrorCode::mismatch,
+        fmt::format("ranks disagree about the transport: {} on {} but {} on {}. Set FERRULE_TRANSPORT and "
+                    "FERRULE_LINK alike on all ranks",
+                    mine, meeting.membership.describe(meeting.membership.rank), (*all)[rank],
+                    meeting.membership.describe(static_cast<std::int32_t>(rank))));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport::Transport> transport,
+                                                       const std::string& link, const std::string& fault) {
+  if (!link.empty()) {
+    auto spec = transport::LinkSpec::parse(link);
+    FERRULE_RETURN_IF_ERROR(spec.status());
+    transport = transport::throttle(std::move(transport), *spec);
+  }
+  if (!fault.empty()) {
+    auto plan = transport::FaultPlan::parse(fault);
+    FERRULE_RETURN_IF_ERROR(plan.status());
+    transport = transport::inject(std::move(transport), *plan);
+  }
+  return transport;
+}
+
+MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Config& config,
+                                   const Settings& settings, Deadline deadline, bool one_process = false) {
+  const auto pick = [](const std::string& given, const std::string& setting) {
+    return given.empty() ? setting : given;
+  };
+  const std::string link = pick(config.link, settings.text("FERRULE_LINK"));
+  const std::string fault = pick(config.fault, settings.text("FERRULE_FAULT"));
+  auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
+                               one_process);
+  FERRULE_RETURN_IF_ERROR(desc.status());
+  FERRULE_RETURN_IF_ERROR(agree_on_wire(meeting, fmt::format("{} link '{}'", (*desc)->name, link)));
+  auto transport = (*desc)->connect(meeting.membership, meeting.exchange, deadline);
+  FERRULE_RETURN_IF_ERROR(transport.status());
+  auto decorated = decorate(std::move(transport).value(), link, fault);
+  FERRULE_RETURN_IF_ERROR(decorated.status());
+  log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
+            meeting.membership.size(), meeting.where, (*decorated)->name());
+  return Communicator::make(std::move(decorated).value(), meeting.membership,
+                            make_defaults(config, settings));
+}
+
+struct Start {
+  Settings settings;
+  Deadline deadline;
+};
+
+Result<Start> start(const Config& config) {
+  auto settings = Settings::from_environment();
+  FERRULE_RETURN_IF_ERROR(settings.status());
+  const auto timeout = config.timeout.count() == 0 ? settings->duration("FERRULE_TIMEOUT") : config.timeout;
+  return Start{*settings, Deadline::after(timeout)};
 }
 
 }  // namespace
 
+MadeCommunicator connect_at(std::string_view place, std::int32_t rank, std::int32_t size,
+                            const Config& config) {
+  FERRULE_RETURN_IF_ERROR(check_world(rank, size));
+  log::set_thread_rank(rank);
+  auto started = start(config);
+  FERRULE_RETURN_IF_ERROR(started.status());
+  auto meeting = rendezvous::meet_at(place, rank, size, started->deadline);
+  FERRULE_RETURN_IF_ERROR(meeting.status());
+  return make_communicator(*meeting, config, started->settings, started->deadline);
+}
+
+MadeCommunicator connect_from_environment(const Config& config) {
+  auto world = rendezvous::world_from_environment();
+  FERRULE_RETURN_IF_ERROR(world.status());
+  log::set_thread_rank(world->rank);
+  auto started = start(config);
+  FERRULE_RETURN_IF_ERROR(started.status());
+  if (world->rank == 0) log::info("{}", world->describe());
+  auto meeting = rendezvous::meet(*world, started->deadline);
+  FERRULE_RETURN_IF_ERROR(meeting.status());
+  return make_communicator(*meeting, config, started->settings, started->deadline);
+}
+
+MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const rendezvous::Party& party,
+                                 const Config& config, bool one_process) {
+  FERRULE_RETURN_IF_ERROR(check_world(party.rank, party.size));
+  log::set_thread_rank(party.rank);
+  auto started = start(config);
+  FERRULE_RETURN_IF_ERROR(started.status());
+  auto meeting = rendezvous::meet_through(std::move(store), party, started->deadline);
+  FERRULE_RETURN_IF_ERROR(meeting.status());
+  return make_communicator(*meeting, config, started->settings, started->deadline, one_process);
+}
+
 Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config) {
+  constexpr std::int32_t kMostRanks = 1024;
   FERRULE_RETURN_IF_ERROR(check_world(0, size));
-  auto settings = Settings::from_environment();
-  FERRULE_RETURN_IF_ERROR(settings.status());
-  static std::atomic<std::uint64_t> next_communicator{1};
-  transport::Membership membership;
-  membership.communicator = next_communicator++;
-  membership.peers.resize(static_cast<std::size_t>(size), {"localhost", "local", ::getpid(), "127.0.0.1"});
-  std::vector<MadeCommunicator> made;
-  for (std::int32_t i = 0; i < size; ++i) made.emplace_back(Status(ErrorCode::internal, "not made"));
+  if (size > kMostRanks) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("{} ranks in one process: at most {}", size, kMostRanks));
+  }
+  const auto store = std::make_shared<rendezvous::MemoryStore>();
+  std::vector<std::unique_ptr<Communicator>> all(static_cast<std::size_t>(size));
+  std::vector<Status> errors(all.size());
   std::vector<std::thread> threads;
   for (std::int32_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      transport::Membership mine = membership;
-      mine.rank = rank;
-      auto transport = transport::find_transport("loopback")
-                           ->connect(mine, nullptr, Deadline::after(std::chrono::seconds(30)));
-      auto& slot = made[static_cast<std::size_t>(rank)];
-      slot = transport.ok() ? finish(std::move(transport).value(), mine, config, *settings)
-                            : MadeCommunicator(transport.status());
+      auto made = connect_through(store, {"local", rank, size}, config, true);
+      errors[static_cast<std::size_t>(rank)] = made.status();
+      if (made.ok()) all[static_cast<std::size_t>(rank)] = std::move(made).value();
     });
   }
   for (std::thread& thread : threads) thread.join();
-  std::vector<std::unique_ptr<Communicator>> all;
-  for (auto& each : made) {
-    FERRULE_RETURN_IF_ERROR(each.status());
-    all.push_back(std::move(each).value());
-  }
+  for (const Status& error : errors) FERRULE_RETURN_IF_ERROR(error);
   return all;
-}
-
-MadeCommunicator connect_at(std::string_view, std::int32_t rank, std::int32_t size, const Config&) {
-  FERRULE_RETURN_IF_ERROR(check_world(rank, size));
-  return Status(ErrorCode::unsupported, "rendezvous");
-}
-MadeCommunicator connect_from_environment(const Config&) {
-  return Status(ErrorCode::unsupported, "rendezvous");
-}
-MadeCommunicator connect_through(rendezvous::Store&, std::string_view, std::int32_t, std::int32_t,
-                                 const Config&) {
-  return Status(ErrorCode::unsupported, "rendezvous");
 }
 
 }  // namespace ferrule::communicator

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "communicator/communicator.hpp"
 #include "ferrule/status.hpp"
-#include "rendezvous/store.hpp"
+#include "rendezvous/meet.hpp"
 
 namespace ferrule::communicator {
 
@@ -30,9 +29,9 @@ MadeCommunicator connect_at(std::string_view rendezvous, std::int32_t rank, std:
                             const Config& config);
 /// As the launcher says.
 MadeCommunicator connect_from_environment(const Config& config);
-/// Through a store of the caller's. `group` names the communicator in it.
-MadeCommunicator connect_through(rendezvous::Store& store, std::string_view group, std::int32_t rank,
-                                 std::int32_t size, const Config& config);
+/// Through a store of the caller's. `one_process`: all ranks are threads of this process.
+MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const rendezvous::Party& party,
+                                 const Config& config, bool one_process = false);
 /// All ranks in this process.
 Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config);
 
