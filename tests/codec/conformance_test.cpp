@@ -231,6 +231,47 @@ TEST_P(Conformance, LedgerOfAFinalEncode) {
   }
 }
 
+TEST_P(Conformance, NoResidualBeforeMeansZeros) {
+  const Case at{DType::f32, 2 * block() + 3, Values::normal};
+  EncodeOptions zeros;
+  zeros.keep = Keep::add;
+  zeros.before.assign(at.length, 0.0f);
+  const Encoded expected = run_encode(codec(), at, {plain(at)}, zeros);
+  const Input input = plain(at);
+  const Term term{Term::Kind::plain, input.bytes.data()};
+  std::vector<float> after(at.length, 123.0f);
+  std::vector<std::byte> wire(expected.wire.size());
+  EncodeArgs args;
+  args.terms = {&term, 1};
+  args.count = at.length;
+  args.feedback.after = after.data();
+  args.out = wire.data();
+  codec().encode(args);
+  EXPECT_EQ(wire, expected.wire);
+  EXPECT_EQ(after, expected.residual);
+}
+
+// A sum that the tensor's dtype cannot hold is delivered as Inf; what is left of it must not be.
+TEST_P(Conformance, ResultBeyondTheDtypeKeepsTheResidual) {
+  if (codec().exact()) GTEST_SKIP() << "an exact codec leaves residuals alone";
+  const Case at{DType::f16, block() + 2, Values::huge};
+  EncodeOptions options;
+  options.keep = Keep::add;
+  options.final = true;
+  options.before.assign(at.length, 30000.0f);
+  const Encoded encoded = run_encode(codec(), at, {plain(at)}, options);
+  const Decoded decoded =
+      run_decode(codec(), at, {{Term::Kind::encoded, encoded.wire}}, {ReduceOp::sum, true, 1, -1});
+  const std::vector<float> y = to_floats(decoded.elements, at.dtype);
+  EXPECT_TRUE(std::any_of(y.begin(), y.end(), [](float v) { return std::isinf(v); }));
+  for (std::size_t i = 0; i < at.length; ++i) {
+    ASSERT_TRUE(std::isfinite(encoded.residual[i])) << i;
+    if (std::isinf(y[i])) {
+      ASSERT_EQ(encoded.residual[i], 30000.0f) << i;
+    }
+  }
+}
+
 // One pass over several terms is the same as a pass per term in fp32.
 TEST_P(Conformance, HopAndReduceEqualPassByPass) {
   for (const Values values : kAllValues) {

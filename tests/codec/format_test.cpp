@@ -95,9 +95,16 @@ TYPED_TEST(BlockInts, LargestScaleTimesLargestCodeIsFiniteAndTheNextIsNot) {
   EXPECT_FALSE(is_finite(next * static_cast<float>(TypeParam::kMax)));
 }
 
+// Random bits; every fourth at the very top or bottom of the range.
+std::uint32_t sample_magnitude(std::uint64_t i) {
+  if (i % 8 == 0) return kInfinityBits - 1 - static_cast<std::uint32_t>(i * 101);
+  if (i % 8 == 4) return 1 + static_cast<std::uint32_t>(i * 101);
+  return static_cast<std::uint32_t>(random_bits(3, i)) & kMagnitudeMask;
+}
+
 TYPED_TEST(BlockInts, EveryMagnitudeIsWithinHalfAStep) {
   for (std::uint64_t i = 0; i < 20000; ++i) {
-    const std::uint32_t amax_bits = static_cast<std::uint32_t>(random_bits(3, i)) & kMagnitudeMask;
+    const std::uint32_t amax_bits = sample_magnitude(i);
     const float amax = float_of(amax_bits);
     if (!is_finite(amax)) continue;
     const auto scale = TypeParam::scale_for(amax_bits);
