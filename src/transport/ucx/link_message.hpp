@@ -19,6 +19,7 @@ struct LinkMessage {
   std::uint32_t magic = kMagic;
   LinkEvent event = LinkEvent::hello;
   std::uint64_t communicator = 0;
+  std::uint64_t messages = 0;  ///< of a farewell: how many the sender has sent to this peer in all
   std::int32_t source = 0;
   std::int32_t reserved = 0;
 
@@ -34,6 +35,6 @@ struct LinkMessage {
     return message;
   }
 };
-static_assert(sizeof(LinkMessage) == 24);
+static_assert(sizeof(LinkMessage) == 32);
 
 }  // namespace ferrule::transport::ucx

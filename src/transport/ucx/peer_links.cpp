@@ -89,15 +89,15 @@ Status UcxTransport::watch(std::int32_t peer, const ProcessIdentity& process, co
 
 Status UcxTransport::wait_for_hellos(Deadline deadline) {
   const auto missing = [&](const Link& from) {
-    return from.peer != rank() && from.gone.ok() && (!from.greeted || from.endpoint == nullptr);
+    return from.peer != rank() && (!from.greeted || (from.endpoint == nullptr && from.gone.ok()));
   };
   drive_until(deadline, [&] { return !fatal_.ok() || std::none_of(links_.begin(), links_.end(), missing); });
-  FERRULE_RETURN_IF_ERROR(fatal_);
   std::string names;
   for (const auto& from : links_) {
     if (missing(from)) names += (names.empty() ? "" : ", ") + membership_.describe(from.peer);
   }
-  if (names.empty()) return {};
+  if (names.empty()) return {};  // what else has gone wrong meanwhile, progress() reports
+  FERRULE_RETURN_IF_ERROR(fatal_);
   return {ErrorCode::timeout,
           fmt::format("UCX: {} could not connect to {} in time (transports: {}, interface: {}); is it "
                       "running, and does a firewall stand between?",
@@ -125,7 +125,7 @@ void UcxTransport::look_at_news() {
     Link& from = link(peer);
     if (!from.gone.ok()) {
       end_receives(from);  // posted after it was gone
-    } else if (from.left) {
+    } else if (from.complete()) {
       close_link(from, {ErrorCode::peer_lost, fmt::format("{} has left", membership_.describe(peer))});
     } else if (from.endpoint == nullptr) {
       if (auto status = greet(from); !status.ok()) fail(std::move(status));
@@ -150,7 +150,7 @@ void UcxTransport::look_for_ended_processes(Deadline deadline) {
   if (!ended.ok()) return fail(ended.status());
   for (const auto peer : *ended) {
     // It may have said farewell before it ended.
-    for (int i = 0; i < kDrainPolls && !link(peer).left; ++i) {
+    for (int i = 0; i < kDrainPolls && !link(peer).complete(); ++i) {
       if (ucp_worker_progress(worker_.get()) == 0) break;
     }
     look_at_news();
@@ -209,7 +209,10 @@ void UcxTransport::reap() {
 void UcxTransport::say_farewell() {
   for (auto& to : links_) {
     if (to.endpoint == nullptr) continue;
-    send_link_message(to, farewell_);
+    to.farewell = hello_;
+    to.farewell.event = LinkEvent::farewell;
+    to.farewell.messages = to.sent;
+    send_link_message(to, to.farewell);
     ucp_request_param_t param{};
     keep(ucp_ep_flush_nbx(to.endpoint, &param));
   }

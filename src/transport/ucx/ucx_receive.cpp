@@ -63,7 +63,11 @@ ucs_status_t UcxTransport::take_message(std::span<const std::byte> header_bytes,
   Received message(*header, payload, kept ? release_payload : nullptr, this,
                    const_cast<std::byte*>(payload.data()));
   message.stamp(Deadline::Clock::now());
-  if (auto status = inbox_.deliver(std::move(message)); !status.ok()) fail(std::move(status));
+  if (auto status = inbox_.deliver(std::move(message)); !status.ok()) {
+    fail(std::move(status));
+  } else if (Link& from = link(header->source); ++from.received == from.announced && from.left) {
+    news_.push_back(from.peer);  // the last one
+  }
   message.release();
   offered_ = nullptr;
   return kept && !declined_ ? UCS_INPROGRESS : UCS_OK;
@@ -94,7 +98,10 @@ void UcxTransport::take_link_message(std::span<const std::byte> bytes) {
   }
   Link& from = link(message->source);
   from.greeted = true;
-  if (message->event == LinkEvent::farewell) from.left = true;
+  if (message->event == LinkEvent::farewell) {
+    from.left = true;
+    from.announced = message->messages;
+  }
   news_.push_back(message->source);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -21,8 +22,11 @@ constexpr seconds kCancelLimit{2};
 constexpr seconds kLongestSleep{1};
 /// While a peer is suspected, look again this often.
 constexpr milliseconds kSuspectSleep{20};
+/// After so many rounds of polls in which UCX stayed busy, each is followed by a nap.
+constexpr std::uint32_t kBusyRounds = 4;
+constexpr std::chrono::microseconds kNap{100};
 /// Looking at process descriptors costs a system call: once in this many polls.
-constexpr std::uint32_t kPollsPerLook = 1024;
+constexpr std::uint32_t kPollsPerLook = 256;
 
 }  // namespace
 
@@ -37,9 +41,8 @@ UcxTransport::UcxTransport(const Membership& membership, PathChoice choice, Cont
     link(peer).transport = this;
     link(peer).peer = peer;
   }
-  hello_.communicator = farewell_.communicator = membership.communicator;
-  hello_.source = farewell_.source = membership.rank;
-  farewell_.event = LinkEvent::farewell;
+  hello_.communicator = membership.communicator;
+  hello_.source = membership.rank;
 }
 
 Status UcxTransport::prepare() {
@@ -101,7 +104,7 @@ UcxTransport::SendOp& UcxTransport::take_op() {
 
 void UcxTransport::start(Send& send) {
   send.done = false;
-  const Link& to = link(send.peer);
+  Link& to = link(send.peer);
   if (!to.gone.ok()) {
     send.status = to.gone;
     send.done = true;
@@ -114,6 +117,7 @@ void UcxTransport::start(Send& send) {
   op.send = &send;
   send.transport_data = &op;
   seal(send.header, op.header);
+  ++to.sent;
   ++counters_.messages_sent;
   counters_.bytes_sent += MessageHeader::kBytes + send.payload.size();
 
@@ -190,7 +194,12 @@ void UcxTransport::advance() {
 
 void UcxTransport::sleep(Deadline deadline) {
   const auto armed = ucp_worker_arm(worker_.get());
-  if (armed == UCS_ERR_BUSY) return;  // something has arrived meanwhile
+  if (armed == UCS_ERR_BUSY) {
+    // Something has arrived, or a send waits for room at a peer, which raises no event: then nap.
+    if (++busy_rounds_ > kBusyRounds) std::this_thread::sleep_for(kNap);
+    return look_for_ended_processes(Deadline::after(seconds(0)));
+  }
+  busy_rounds_ = 0;
   if (armed != UCS_OK) return fail(ucx_error("arming the worker", armed));
   look_for_ended_processes(
       earlier(deadline, suspects_ > 0 ? Deadline::after(kSuspectSleep) : Deadline::after(kLongestSleep)));

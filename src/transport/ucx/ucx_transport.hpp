@@ -71,9 +71,15 @@ class UcxTransport final : public Transport {
     ucp_ep_h endpoint = nullptr;  ///< null before it is opened and after it is closed
     bool greeted = false;         ///< its hello has arrived
     bool left = false;            ///< its farewell has arrived
+    std::uint64_t sent = 0;       ///< messages to it
+    std::uint64_t received = 0;   ///< messages of it
+    std::uint64_t announced = 0;  ///< by its farewell: how many to receive. The farewell may overtake the
+                                  ///< last of them, because UCX spreads long messages over several paths.
+    LinkMessage farewell;         ///< ours to it; must live while UCX sends it
     ucs_status_t error = UCS_OK;  ///< what UCX reported of the endpoint
     std::optional<Time> suspect;  ///< after an error: when it counts as lost, unless its farewell comes first
-    Status gone;                  ///< an error when nothing can be exchanged with this peer any more
+    bool complete() const { return left && received >= announced; }
+    Status gone;  ///< an error when nothing can be exchanged with this peer any more
   };
 
   Link& link(std::int32_t peer) { return links_[static_cast<std::size_t>(peer)]; }
@@ -143,13 +149,13 @@ class UcxTransport final : public Transport {
   std::deque<SendOp> ops_;  ///< never shrinks: addresses stay valid
   std::vector<SendOp*> free_ops_;
   LinkMessage hello_;
-  LinkMessage farewell_;
   Counters counters_;
   Status fatal_;
   std::vector<std::int32_t> news_;  ///< peers of which a callback has reported something; looked at outside
   std::vector<void*> requests_;     ///< UCX requests that nobody waits for, freed when complete
   std::uint64_t ended_sends_ = 0;
   std::uint32_t polls_ = 0;
+  std::uint32_t busy_rounds_ = 0;  ///< how often in a row UCX would not let us sleep
   std::int32_t suspects_ = 0;
   const void* offered_ = nullptr;  ///< payload that a running callback was offered; still UCX's
   bool declined_ = false;          ///< it was released before the callback returned
