@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "codec/format/float16.hpp"
 
@@ -34,7 +33,7 @@ float canonical(float value) { return value != value ? format::canonical_nan() :
 void load_elements(const void* data, DType dtype, std::size_t first, std::size_t count, float* x) {
   if (dtype == DType::f16) return load_halves<f16_to_f32>(data, first, count, x);
   if (dtype == DType::bf16) return load_halves<bf16_to_f32>(data, first, count, x);
-  std::memcpy(x, static_cast<const float*>(data) + first, count * sizeof(float));
+  std::copy_n(static_cast<const float*>(data) + first, count, x);  // count may be 0, and data null
 }
 
 void store_elements(const float* x, DType dtype, std::size_t first, std::size_t count, void* data) {
