@@ -1,7 +1,6 @@
 // Memory that ends at an unmapped page, so that reading or writing one byte too far is a crash, not luck.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,28 +9,22 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace ferrule::testing {
 
 /// `bytes` usable bytes that end `slack` bytes before an unmapped page; another unmapped page lies below. The
-/// mapped bytes around them hold a pattern that intact() checks. `slack` chooses the alignment.
+/// mapped bytes around them hold a pattern that intact() checks. `slack` chooses the alignment. A buffer must
+/// be destroyed by the thread that made it, or at least not at the thread's exit.
 class GuardBuffer {
  public:
   explicit GuardBuffer(std::size_t bytes, std::size_t slack = 0) : bytes_(bytes), slack_(slack) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     inner_bytes_ = (bytes + slack + page) / page * page;  // at least one byte of pattern in front
-    mapped_bytes_ = inner_bytes_ + 2 * page;
-    void* mapped =
-        ::mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) throw std::runtime_error("mmap of a guarded buffer failed");
-    mapped_ = static_cast<std::byte*>(mapped);
-    inner_ = mapped_ + page;
-    if (::mprotect(inner_, inner_bytes_, PROT_READ | PROT_WRITE) != 0) {
-      throw std::runtime_error("mprotect of a guarded buffer failed");
-    }
+    inner_ = take(inner_bytes_, page);
     std::memset(inner_, kPattern, inner_bytes_);
   }
-  ~GuardBuffer() { ::munmap(mapped_, mapped_bytes_); }
+  ~GuardBuffer() { spares().push_back({inner_, inner_bytes_}); }
   GuardBuffer(const GuardBuffer&) = delete;
   GuardBuffer& operator=(const GuardBuffer&) = delete;
 
@@ -58,11 +51,42 @@ class GuardBuffer {
 
  private:
   static constexpr int kPattern = 0xa5;
+
+  struct Mapping {
+    std::byte* inner;
+    std::size_t bytes;
+  };
+
+  // Mappings are kept for the next buffer of their size: making one costs more than most tests do with it.
+  static std::vector<Mapping>& spares() {
+    thread_local std::vector<Mapping> kept;
+    return kept;
+  }
+
+  static std::byte* take(std::size_t bytes, std::size_t page) {
+    std::vector<Mapping>& kept = spares();
+    const auto fits = [&](const Mapping& mapping) { return mapping.bytes == bytes; };
+    const auto found = std::find_if(kept.begin(), kept.end(), fits);
+    if (found == kept.end()) return map(bytes, page);
+    std::byte* inner = found->inner;
+    *found = kept.back();
+    kept.pop_back();
+    return inner;
+  }
+
+  static std::byte* map(std::size_t bytes, std::size_t page) {
+    void* mapped = ::mmap(nullptr, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::runtime_error("mmap of a guarded buffer failed");
+    std::byte* inner = static_cast<std::byte*>(mapped) + page;
+    if (::mprotect(inner, bytes, PROT_READ | PROT_WRITE) != 0) {
+      throw std::runtime_error("mprotect of a guarded buffer failed");
+    }
+    return inner;
+  }
+
   std::size_t bytes_;
   std::size_t slack_;
   std::size_t inner_bytes_ = 0;
-  std::size_t mapped_bytes_ = 0;
-  std::byte* mapped_ = nullptr;
   std::byte* inner_ = nullptr;
 };
 
