@@ -2,7 +2,7 @@
 
 import time
 
-_POLL_S = 0.01
+_POLL_S = 0.005
 
 
 def put(store, key: str, value: bytes) -> None:
@@ -10,18 +10,29 @@ def put(store, key: str, value: bytes) -> None:
     store.set(key, value)
 
 
+def _look(store, key: str):
+    """The key's value if it exists now, else None."""
+    check = getattr(store, "check", None)
+    if check is not None and not check([key]):  # torch's get() would wait
+        return None
+    try:
+        return store.get(key)
+    except KeyError:
+        return None
+
+
 def fetch(store, key: str, timeout_s: float) -> bytes | None:
     """The key's value, as soon as it exists; None if it does not within the timeout.
 
-    A store with check(keys), as torch's have, is polled: that keeps the timeout ours, and Ctrl-C works. Any other store's
-    get() must wait until the key exists.
+    The store is polled, which keeps the timeout ours and lets Ctrl-C in. So get() must not wait for a key: it returns None
+    or raises KeyError, or the store has check(keys), as torch's have.
     """
-    check = getattr(store, "check", None)
-    if check is not None:
-        deadline = time.monotonic() + timeout_s
-        while not check([key]):
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(_POLL_S)
-    value = store.get(key)
-    return value.encode() if isinstance(value, str) else bytes(value)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = _look(store, key)
+        if value is not None:
+            return value.encode() if isinstance(value, str) else bytes(value)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None
+        time.sleep(min(_POLL_S, left))

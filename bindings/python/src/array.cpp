@@ -46,15 +46,13 @@ bool is_contiguous(const Anything& array) {
   return true;
 }
 
-/// Why an object that ought to be an array is not one that we can use. The commonest reason with torch is a
-/// tensor that requires a gradient, which refuses DLPack.
-[[noreturn]] void fail_import(nb::handle object, const std::string& what) {
+/// Refused for every version of torch: some would hand such a tensor over, and a change in place would then
+/// go past autograd.
+void check_no_gradient(nb::handle object, const std::string& what) {
   if (nb::getattr(object, "requires_grad", nb::bool_(false)).equal(nb::bool_(true))) {
     fail(ErrorCode::invalid_argument,
          what + " is a tensor that requires a gradient; pass tensor.detach() (it shares the memory)");
   }
-  fail(ErrorCode::invalid_argument, what + " is a " + name_of_type(object) +
-                                        ", which is no dense array (DLPack or buffer protocol needed)");
 }
 
 void check_writable(nb::handle object, const std::string& what) {
@@ -68,7 +66,11 @@ void check_writable(nb::handle object, const std::string& what) {
 
 ArrayView import_array(nb::handle object, Access access, const char* what) {
   ArrayView view;
-  if (!nb::try_cast<Anything>(object, view.owner, false)) fail_import(object, what);
+  check_no_gradient(object, what);
+  if (!nb::try_cast<Anything>(object, view.owner, false)) {
+    fail(ErrorCode::invalid_argument, std::string(what) + " is a " + name_of_type(object) +
+                                          ", which is no dense array (DLPack or buffer protocol needed)");
+  }
   const Anything& array = view.owner;
   const int device = array.device_type();
   if (device != nb::device::cpu::value && device != nb::device::cuda_host::value) {

@@ -197,9 +197,10 @@ void bind_makers(Class& type) {
           nb::sig(
               "def from_store(store: object, rank: int, size: int, group: str, *, " FERRULE_CONFIG_SIGNATURE
               ") -> Communicator"),
-          with_config("Through a key-value store with set(key, value) and get(key), such as torch's. `group` "
-                      "must be\n"
-                      "the same on all ranks, and new for each communicator.")
+          with_config(
+              "Through a key-value store with set(key, value) and get(key), such as torch's: get returns\n"
+              "None or raises KeyError for an absent key, or the store has check(keys), as torch's have.\n"
+              "`group` must be the same on all ranks, and new for each communicator.")
               .c_str());
 }
 

@@ -261,10 +261,10 @@ def train(codec, steps=20, **options):
     """Returns (digest of the parameters on this rank, losses)."""
     wrapped = ddp(mlp(seed=3))
     ferrule.torch.compress(wrapped, codec, **options)
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.02, momentum=0.9)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.05, momentum=0.9)
     losses = []
     for step in range(steps):
-        batch = inputs(step)
+        batch = inputs(step % 2)
         optimizer.zero_grad()
         loss = (wrapped(batch) - batch[:, :3]).square().mean()
         loss.backward()
@@ -281,7 +281,7 @@ def training_stays_together():
         again, _ = train(codec, seed=11)
         assert len(set(on_all_ranks(mine))) == 1, "ranks differ"
         assert mine == again, "two runs differ"
-        assert sum(losses[-5:]) < 0.7 * sum(losses[:5]), losses
+        assert sum(losses[-4:]) < 0.5 * sum(losses[:4]), losses
         results[codec] = losses[-1]
     other, _ = train("int4:round=stochastic", seed=12)
     stochastic, _ = train("int4:round=stochastic", seed=11)
