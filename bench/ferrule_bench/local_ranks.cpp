@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -44,28 +45,41 @@ int run_on(Result<Communicator> comm, int rank, const Options& options, const st
   return outcome->passed ? kExitOk : kExitWrong;
 }
 
-/// Ranks as threads. One that fails aborts all, or the others would wait for it until the timeout.
+/// Ranks as threads. One that fails aborts all, or the others would wait for it until the timeout; only the
+/// first failure is news.
+class RankThreads {
+ public:
+  RankThreads(std::vector<Communicator> comms, const Options& options, const std::string& command_line)
+      : comms_(std::move(comms)), options_(options), command_line_(command_line) {}
+
+  int run() {
+    std::vector<int> codes(comms_.size(), kExitOk);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < codes.size(); ++rank)
+      threads.emplace_back([this, rank, &codes] { codes[rank] = run_one(rank); });
+    for (std::thread& thread : threads) thread.join();
+    return *std::max_element(codes.begin(), codes.end());
+  }
+
+ private:
+  int run_one(std::size_t rank) {
+    const auto outcome = run_rank(comms_[rank], options_, command_line_);
+    if (outcome.ok()) return outcome->passed ? kExitOk : kExitWrong;
+    const bool first = !failed_.exchange(true);
+    for (const Communicator& comm : comms_) comm.abort();
+    return first ? report(static_cast<int>(rank), outcome.status()) : kExitOk;
+  }
+
+  std::vector<Communicator> comms_;
+  const Options& options_;
+  const std::string& command_line_;
+  std::atomic<bool> failed_{false};
+};
+
 int run_threads(const Options& options, const std::string& command_line) {
   auto comms = Communicator::local(options.ranks, config_of(options));
   if (!comms.ok()) return report(-1, comms.status());
-  std::vector<int> codes(comms->size(), kExitOk);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto outcome = run_rank((*comms)[rank], options, command_line);
-      if (outcome.ok()) {
-        codes[rank] = outcome->passed ? kExitOk : kExitWrong;
-        return;
-      }
-      if (outcome.status().code() != ErrorCode::aborted)
-        codes[rank] = report(static_cast<int>(rank), outcome.status());
-      else
-        codes[rank] = kExitFailed;
-      for (const Communicator& comm : *comms) comm.abort();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return *std::max_element(codes.begin(), codes.end());
+  return RankThreads(std::move(*comms), options, command_line).run();
 }
 
 /// A folder that only this user can read, for the ranks to meet in.

@@ -31,7 +31,7 @@ void expect_good(const ProgramRun& run) {
 
 class EachTransport : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Program, EachTransport, testing::Values("loopback", "ucx"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& parameter) { return parameter.param; });
 
 TEST_P(EachTransport, Int4SendsSevenAndAHalfTimesLess) {
   const ProgramRun run = run_program(std::string("--ranks 2 --transport ") + GetParam() +
@@ -64,7 +64,8 @@ TEST(Program, EveryTypeAndOperationIsExact) {
   expect_good(run);
   ASSERT_THAT(run.json["results"], SizeIs(7 * 5));
   for (const auto& result : run.json["results"]) {
-    if (result["op"] != "avg") EXPECT_EQ(result["max_error"], 0) << result["dtype"] << result["op"];
+    const double allowed = result["op"] == "avg" ? 0.05 : 0;  // only a division rounds: half a step of bf16 near 7
+    EXPECT_LE(result["max_error"].get<double>(), allowed) << result["dtype"] << result["op"];
   }
 }
 
@@ -112,6 +113,26 @@ TEST(Program, AThrottledLinkIsNeverBeaten) {
     EXPECT_LE(wire_gbps, 0.125 * 1.3) << "a bucket may let one burst through";
   }
   EXPECT_EQ(run.json["settings"]["link"], "1gbit,0ms");
+}
+
+TEST_P(EachTransport, CorruptedResultsAreFoundAndFailTheRun) {
+  // Whole numbers, which must be exact, so that any flipped bit shows; four messages in a row, somewhere in
+  // the checks.
+  std::string faults;
+  for (int nth = 60; nth < 64; ++nth) faults += "corrupt_payload:nth=" + std::to_string(nth) + ",rank=1;";
+  faults.pop_back();
+  const ProgramRun run =
+      run_program(std::string("--ranks 2 --transport ") + GetParam() +
+                  " -b 1K -e 1K -n 1 -w 0 -c 30 --data integer --algo direct --fault '" + faults + "'");
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_THAT(run.out, testing::AnyOf(HasSubstr("FAILED"), HasSubstr("different bits")));
+}
+
+TEST_P(EachTransport, ARankThatFailsEndsTheRunWithATextAndNoOrphans) {
+  const ProgramRun run = run_program(std::string("--ranks 2 --transport ") + GetParam() +
+                                     " -b 1K -e 1K -n 20 --timeout 5 --fault die:nth=30,rank=1");
+  EXPECT_EQ(run.exit_code, 3) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("ferrule-bench: rank "));
 }
 
 TEST(Program, MistakesEndWithTwoAndAreSaidOnce) {
