@@ -46,7 +46,8 @@ typedef enum {
   ferruleBfloat16 = 3,
   ferruleInt32 = 4,
   ferruleInt64 = 5,
-  ferruleUint8 = 6
+  ferruleUint8 = 6,
+  ferruleDataTypeReserved = 0x7fffffff /* makes it as wide as int, so that any int is a value that can be refused */
 } ferruleDataType_t;
 
 typedef enum {

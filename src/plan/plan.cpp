@@ -75,7 +75,7 @@ void Plan::describe() {
       "count={}\ndtype={}\nop={}\ncodec={}\nalgorithm={}\nslice elements={}\nslices in "
       "flight={}\nschedule={:016x}\n"
       "version={}\n",
-      count_, dtype_name(dtype_), op_name(op_), codec_->spec(), algorithm_->name, slice_elements_,
+      count_, dtype_name(dtype_), op_name(op_), codec_->spec(), algorithm_->name, environment_.slice_bytes,
       environment_.slices_in_flight, collectives::fingerprint(*algorithm_, environment_.world),
       FERRULE_VERSION_TEXT);
   fingerprint_ = hash_bytes(descriptor_.data(), descriptor_.size());

@@ -1,62 +1,15 @@
 // The all-reduce as a whole: every algorithm and codec, worlds 1 to 8, sizes that divide nothing, in and out
 // of place: exact codecs give the exact sum, lossy ones stay within their documented bound, all ranks hold
 // the same bits.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <sstream>
-
-#include "core/local_world.hpp"
+#include "core/world.hpp"
 
 namespace ferrule::testing {
 namespace {
 
-std::vector<std::string> split_names(const char* names) {
-  std::vector<std::string> words;
-  std::stringstream stream(names);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return words;
-}
-
-std::vector<float> random_values(std::size_t count, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(engine);
-  return values;
-}
-
-struct Case {
-  std::string algorithm;
-  std::string codec;
-  int world;
-};
-
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.algorithm + "_" + info.param.codec + "_" + std::to_string(info.param.world);
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
-
-std::vector<Case> all_cases() {
-  std::vector<std::string> codecs = split_names(ferruleCodecNames());
-  codecs.push_back("int4:round=stochastic");
-  codecs.push_back("int8:block=32");
-  std::vector<Case> cases;
-  for (const std::string& algorithm : split_names(ferruleAlgorithmNames())) {
-    for (const std::string& codec : codecs) {
-      for (const int world : {1, 2, 3, 4, 5, 7, 8}) cases.push_back({algorithm, codec, world});
-    }
-  }
-  return cases;
-}
-
-class AllReduce : public ::testing::TestWithParam<Case> {
+class AllReduce : public ::testing::TestWithParam<Pair> {
  protected:
-  // Largest magnitude of each element's block, added up over ranks.
-  static std::vector<double> magnitudes(const std::vector<std::vector<float>>& inputs, std::size_t block) {
+  /// Largest magnitude of each element's block, added up over ranks.
+  static std::vector<double> magnitudes(const Ranks& inputs, std::size_t block) {
     std::vector<double> sums(inputs[0].size(), 0.0);
     for (const auto& input : inputs) {
       for (std::size_t begin = 0; begin < input.size(); begin += block) {
@@ -68,51 +21,119 @@ class AllReduce : public ::testing::TestWithParam<Case> {
     }
     return sums;
   }
+
+  static void expect_within_bound(const Ranks& inputs, const std::vector<float>& output, ReduceOp op) {
+    auto codec = Codec::create(GetParam().codec);
+    ASSERT_TRUE(codec.ok()) << codec.status().text();
+    std::vector<double> bounds = magnitudes(inputs, codec->block());
+    ASSERT_EQ(ferruleAllReduceErrorBound(codec->handle(), GetParam().algorithm.c_str(),
+                                         static_cast<int>(inputs.size()), ferruleFloat32,
+                                         static_cast<ferruleRedOp_t>(op), bounds.data(), bounds.size(),
+                                         bounds.data()),
+              ferruleSuccess);
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      double exact = 0.0;
+      for (const auto& input : inputs) exact += input[i];
+      if (op == ReduceOp::avg) exact /= static_cast<double>(inputs.size());
+      ASSERT_LE(std::fabs(output[i] - exact), bounds[i]) << "element " << i << " of " << output.size();
+    }
+  }
+
+  static Ranks reduce(std::vector<Communicator>& comms, const Ranks& inputs, ReduceOp op, bool in_place) {
+    Ranks outputs = inputs;
+    on_all_ranks(comms, [&](int rank, Communicator& comm) {
+      AllReduceOptions options;
+      options.codec = GetParam().codec;
+      options.algorithm = GetParam().algorithm;
+      options.seed = 42;
+      auto& out = outputs[static_cast<std::size_t>(rank)];
+      const auto& in = inputs[static_cast<std::size_t>(rank)];
+      const Status status =
+          comm.all_reduce(in_place ? out.data() : in.data(), {out.data(), out.size()}, op, options);
+      EXPECT_TRUE(status.ok()) << status.text();
+    });
+    return outputs;
+  }
 };
 
-TEST_P(AllReduce, SumIsWithinBoundAndIdentical) {
-  const Case& param = GetParam();
-  auto comms = make_world(param.world);
-  auto codec = Codec::create(param.codec);
-  ASSERT_TRUE(codec.ok()) << codec.status().text();
-  for (const std::size_t count : {0UL, 1UL, 3UL, 127UL, 128UL, 1000UL, 70001UL}) {
-    for (const bool in_place : {true, false}) {
-      std::vector<std::vector<float>> inputs;
-      for (int rank = 0; rank < param.world; ++rank) {
-        inputs.push_back(
-            random_values(count, static_cast<unsigned>(rank) * 7919U + static_cast<unsigned>(count)));
-      }
-      std::vector<std::vector<float>> outputs = inputs;
-      on_all_ranks(comms, [&](int rank, Communicator& comm) {
-        AllReduceOptions options;
-        options.codec = param.codec;
-        options.algorithm = param.algorithm;
-        options.seed = 42;
-        auto& out = outputs[static_cast<std::size_t>(rank)];
-        const auto& in = inputs[static_cast<std::size_t>(rank)];
-        const TensorView view(out.data(), count);
-        const Status status = in_place ? comm.all_reduce(view, ReduceOp::sum, options)
-                                       : comm.all_reduce(in.data(), view, ReduceOp::sum, options);
-        EXPECT_TRUE(status.ok()) << status.text();
-      });
-      if (count == 0) continue;
-      std::vector<double> bounds = magnitudes(inputs, codec->block());
-      ASSERT_EQ(ferruleAllReduceErrorBound(codec->handle(), param.algorithm.c_str(), param.world,
-                                           ferruleFloat32, ferruleSum, bounds.data(), count, bounds.data()),
-                ferruleSuccess);
-      for (std::size_t i = 0; i < count; ++i) {
-        double exact = 0.0;
-        for (const auto& input : inputs) exact += input[i];
-        ASSERT_LE(std::fabs(outputs[0][i] - exact), bounds[i]) << "element " << i << " of " << count;
-      }
-      for (const auto& output : outputs) {
-        ASSERT_EQ(std::memcmp(output.data(), outputs[0].data(), count * sizeof(float)), 0) << "ranks differ";
+TEST_P(AllReduce, IsWithinBoundAndIdenticalInEveryWorld) {
+  for (const int world : {1, 2, 3, 4, 5, 7, 8}) {
+    SCOPED_TRACE("world " + std::to_string(world));
+    auto comms = make_world(world);
+    ASSERT_EQ(comms.size(), static_cast<std::size_t>(world));
+    for (const std::size_t count : {0UL, 1UL, 3UL, 127UL, 128UL, 1000UL, 20011UL}) {
+      for (const bool in_place : {true, false}) {
+        const ReduceOp op = count % 2 == 0 ? ReduceOp::avg : ReduceOp::sum;
+        const Ranks inputs = random_ranks(world, count, static_cast<unsigned>(count));
+        const Ranks outputs = reduce(comms, inputs, op, in_place);
+        expect_within_bound(inputs, outputs[0], op);
+        expect_identical(outputs);
+        if (HasFatalFailure()) return;
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Everything, AllReduce, ::testing::ValuesIn(all_cases()), name_of);
+TEST_P(AllReduce, DoesNotDependOnSlices) {
+  constexpr std::size_t kCount = 9001;
+  const Ranks inputs = random_ranks(3, kCount, 5);
+  Ranks first;
+  for (const char* slice : {"256", "3000", "1M"}) {
+    ::setenv("FERRULE_SLICE", slice, 1);
+    auto comms = make_world(3);
+    ::unsetenv("FERRULE_SLICE");
+    const Ranks outputs = reduce(comms, inputs, ReduceOp::sum, true);
+    if (first.empty()) first = outputs;
+    ASSERT_EQ(first, outputs) << "slices of " << slice;
+  }
+}
+
+TEST_P(AllReduce, LargeTensorsKeepManySlicesInFlight) {
+  constexpr std::size_t kCount = 600011;
+  auto comms = make_world(4);
+  const Ranks inputs = random_ranks(4, kCount, 9);
+  const Ranks outputs = reduce(comms, inputs, ReduceOp::sum, true);
+  expect_within_bound(inputs, outputs[0], ReduceOp::sum);
+  expect_identical(outputs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Everything, AllReduce, ::testing::ValuesIn(all_pairs(all_codecs())), pair_name);
+
+// Integer values small enough that every partial sum is exact: then every algorithm must give the very sum.
+TEST(AllReduceExact, RawSumsOfIntegersAreExact) {
+  auto comms = make_world(5);
+  for (const std::string& algorithm : split_names(ferruleAlgorithmNames())) {
+    std::vector<std::vector<float>> data(5, std::vector<float>(4099));
+    for (std::size_t rank = 0; rank < 5; ++rank) {
+      for (std::size_t i = 0; i < data[rank].size(); ++i) data[rank][i] = static_cast<float>(i % 97 + rank);
+    }
+    on_all_ranks(comms, [&](int rank, Communicator& comm) {
+      AllReduceOptions options;
+      options.algorithm = algorithm;
+      auto& mine = data[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(comm.all_reduce({mine.data(), mine.size()}, ReduceOp::sum, options).ok());
+    });
+    for (const auto& output : data) {
+      for (std::size_t i = 0; i < output.size(); ++i) {
+        ASSERT_EQ(output[i], static_cast<float>(5 * (i % 97) + 10)) << algorithm << " element " << i;
+      }
+    }
+  }
+}
+
+// Counts 0 to 300 on every small world: nothing divides anything.
+TEST(AllReduceExact, EveryCountUpTo300) {
+  for (const int world : {2, 3, 5}) {
+    auto comms = make_world(world);
+    on_all_ranks(comms, [&](int rank, Communicator& comm) {
+      for (std::size_t count = 0; count <= 300; ++count) {
+        std::vector<std::int32_t> data(count, rank + 1);
+        ASSERT_TRUE(comm.all_reduce({data.data(), count}).ok());
+        for (const std::int32_t value : data) ASSERT_EQ(value, world * (world + 1) / 2) << "count " << count;
+      }
+    });
+  }
+}
 
 }  // namespace
 }  // namespace ferrule::testing
