@@ -92,24 +92,25 @@ Result<T> current_value(const SettingRow& row, Result<T> (*parse)(std::string_vi
 
 }  // namespace
 
-Result<Settings::Value> Settings::parse(const SettingRow& row, std::string_view text) {
-  const auto wrap = [](auto result) -> Result<Value> {
-    if (!result.ok()) return result.status();
-    return Value(std::move(result.value()));
+Status Settings::parse(const SettingRow& row, std::string_view text, Value& out) {
+  const auto store = [&out](auto result) {
+    if (result.ok()) out.emplace<std::decay_t<decltype(result.value())>>(std::move(result.value()));
+    return result.status();
   };
   switch (row.type) {
     case SettingType::text:
-      return Value(std::string(text));
+      out.emplace<std::string>(text);
+      return Status();
     case SettingType::choice:
-      return wrap(parse_choice(text, row.limits));
+      return store(parse_choice(text, row.limits));
     case SettingType::flag:
-      return wrap(parse_flag(text));
+      return store(parse_flag(text));
     case SettingType::count:
-      return wrap(within(parse_count(text), row, text));
+      return store(within(parse_count(text), row, text));
     case SettingType::bytes:
-      return wrap(within(parse_bytes(text), row, text));
+      return store(within(parse_bytes(text), row, text));
     case SettingType::duration:
-      return wrap(within(parse_duration(text), row, text));
+      return store(within(parse_duration(text), row, text));
   }
   return Status(ErrorCode::internal, fmt::format("setting {} has no type", row.name));
 }
@@ -119,10 +120,10 @@ Result<Settings> Settings::from(const Environment& environment) {
   for (std::size_t i = 0; i < kSettingCount; ++i) {
     const SettingRow& row = kSettingRows[i];
     const std::string_view given = lookup(environment, row.name);
-    Result<Value> value = parse(row, given.empty() ? row.default_text : given);
-    if (!value.ok() && !row.bad_value_is_error) value = parse(row, row.default_text);
-    if (!value.ok()) return name_variable(row, value.status());
-    settings.values_[i] = std::move(value.value());
+    Value& value = settings.values_[i];
+    Status status = parse(row, given.empty() ? row.default_text : given, value);
+    if (!status.ok() && !row.bad_value_is_error) status = parse(row, row.default_text, value);
+    if (!status.ok()) return name_variable(row, status);
     if (!given.empty()) settings.given_.emplace_back(row.name, given);
   }
   return settings;

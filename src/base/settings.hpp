@@ -46,7 +46,7 @@ class Settings {
 
  private:
   using Value = std::variant<std::string, bool, std::uint64_t, std::chrono::nanoseconds>;
-  static Result<Value> parse(const SettingRow& row, std::string_view text);
+  static Status parse(const SettingRow& row, std::string_view text, Value& out);
 
   std::array<Value, kSettingCount> values_;
   std::vector<std::pair<std::string, std::string>> given_;

@@ -81,7 +81,10 @@ Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   const JoinRequest request{party.rank, party.size, choice->ip, choice->name, {}};
   Result<transport::Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
-  log::info("rendezvous: rank {} of {} has met the others at {}", party.rank, party.size, store->describe());
+  if (party.size > 1) {
+    log::info("rendezvous: rank {} of {} has met the others at {}", party.rank, party.size,
+              store->describe());
+  }
   return Meeting{std::move(*membership), make_exchange(store, party.rank, party.size, deadline),
                  store->describe()};
 }
