@@ -58,7 +58,7 @@ def draw(report, path):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    results = report["results"]
+    results = [result for result in report["results"] if result["bytes"] > 0]  # 0 has no place on a log axis
     figure, (time_axes, band_axes) = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
     for label, line in series(results).items():
         sizes = [result["bytes"] for result in line]
@@ -69,13 +69,13 @@ def draw(report, path):
         band_axes.plot(sizes, [result["busbw_gbps"] for result in line], marker="o", markersize=4, label=label)
     time_axes.set_yscale("log")
     time_axes.set_ylabel("time of one all-reduce, µs (p50 to p95)")
-    band_axes.set_ylabel("effective bus bandwidth, GB/s of uncompressed data")
+    band_axes.set_ylabel("effective bus bandwidth, GB/s")
     band_axes.set_ylim(bottom=0)
     ticks = thin(sorted({result["bytes"] for result in results}))
     for axes in (time_axes, band_axes):
-        axes.set_xscale("symlog", base=2, linthresh=1)
+        axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [size_label(size) for size in ticks], rotation=30, ha="right")
-        axes.minorticks_off()
+        axes.xaxis.minorticks_off()
         axes.set_xlabel("size of the tensor on each rank")
         axes.grid(True, alpha=0.3)
         axes.legend()

@@ -86,6 +86,8 @@ Status Runner::print_heading(const CaseList& list) {
   print(
       "# #wrong: elements outside the codec's documented bound. busbw is effective: on uncompressed "
       "bytes.\n");
+  if (comm_.size() == 1)
+    print("# one rank alone sends nothing: start more with --ranks N, or under a launcher\n");
   for (const std::string& line : list.skipped) print("# skipped: " + line + "\n");
   print(table_header());
   return {};

@@ -64,7 +64,8 @@ TEST(Program, EveryTypeAndOperationIsExact) {
   expect_good(run);
   ASSERT_THAT(run.json["results"], SizeIs(7 * 5));
   for (const auto& result : run.json["results"]) {
-    const double allowed = result["op"] == "avg" ? 0.05 : 0;  // only a division rounds: half a step of bf16 near 7
+    const double allowed =
+        result["op"] == "avg" ? 0.05 : 0;  // only a division rounds: half a step of bf16 near 7
     EXPECT_LE(result["max_error"].get<double>(), allowed) << result["dtype"] << result["op"];
   }
 }
@@ -93,6 +94,7 @@ TEST(Program, OneRankAlone) {
   const ProgramRun run =
       run_program("--ranks 1 --transport loopback -b 1K -e 1K -n 2 -w 0 --codec none --codec int4");
   expect_good(run);
+  EXPECT_THAT(run.out, HasSubstr("# one rank alone sends nothing"));
   for (const auto& result : run.json["results"]) EXPECT_EQ(result["busbw_gbps"], 0);
 }
 
@@ -133,6 +135,20 @@ TEST_P(EachTransport, ARankThatFailsEndsTheRunWithATextAndNoOrphans) {
                                      " -b 1K -e 1K -n 20 --timeout 5 --fault die:nth=30,rank=1");
   EXPECT_EQ(run.exit_code, 3) << run.out;
   EXPECT_THAT(run.err, HasSubstr("ferrule-bench: rank "));
+}
+
+TEST(Program, DrawsAPictureOrSaysWhatIsMissing) {
+  const std::string picture = scratch_path("picture.svg");
+  const ProgramRun run =
+      run_program("-t 2 -b 0 -e 2K -i 1K -n 2 -w 0 --codec none --codec int8 --plot " + picture);
+  EXPECT_EQ(run.json["results"].size(), 6u);
+  if (run.exit_code == 0) {
+    EXPECT_GT(std::filesystem::file_size(picture), 1000u);
+    std::filesystem::remove(picture);
+  } else {
+    EXPECT_EQ(run.exit_code, 4);
+    EXPECT_THAT(run.err, HasSubstr("no Python with matplotlib"));
+  }
 }
 
 TEST(Program, MistakesEndWithTwoAndAreSaidOnce) {
