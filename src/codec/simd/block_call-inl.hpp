@@ -37,6 +37,7 @@ Decoded decode_blocks(const BlockShape& shape, const DecodeArgs& args) {
   bool finite = true;
   for (std::size_t number = 0; number < geometry.full; ++number) {
     const BlockPlace place = geometry.place(number);
+    if (number + kBlocksAhead < geometry.full) sum.prefetch(geometry.place(number + kBlocksAhead));
     finite &= sum.scales_finite(place);
     for_each_chunk<Format>(geometry.block, [&](std::size_t group, auto first) FERRULE_SIMD_LAMBDA {
       FloatV acc[Format::kChunk];
@@ -143,6 +144,7 @@ class Encode {
     Gathered current{};
     for (std::size_t number = 0; number <= geometry_.full; ++number) {
       Gathered next{};
+      if (number + kBlocksAhead < geometry_.full) prefetch(geometry_.place(number + kBlocksAhead));
       if (number < geometry_.full) {
         next = gather(geometry_.place(number), tiles + (number & 1) * geometry_.block);
       }
@@ -150,6 +152,11 @@ class Encode {
       current = next;
     }
     return geometry_.full * geometry_.block;
+  }
+
+  HWY_INLINE void prefetch(const BlockPlace& place) const {
+    sum_.prefetch(place);
+    if (added_ != nullptr) prefetch_bytes(added_ + place.first, geometry_.block * sizeof(float));
   }
 
   /// Adds the terms and the residual into `tile`; one plain fp32 term alone is used where it lies.

@@ -6,6 +6,8 @@
 #define FERRULE_CODEC_SIMD_BLOCK_SUM_INL_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <span>
 
 #include "codec/kernels.hpp"
@@ -43,6 +45,14 @@ struct Geometry {
   }
 };
 
+/// How many blocks ahead inputs are asked for.
+inline constexpr std::size_t kBlocksAhead = 8;
+
+HWY_INLINE void prefetch_bytes(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const std::byte*>(data);
+  for (std::size_t offset = 0; offset < bytes; offset += 64) hwy::Prefetch(at + offset);
+}
+
 /// The sum of a call's terms.
 template <class Format, class Elements>
 class Sum {
@@ -64,6 +74,19 @@ class Sum {
     const Term* const end = term + terms_.size();
     read<kFirst, true>(*term, place, group, acc, worst);
     while (++term != end) read<kFirst, false>(*term, place, group, acc, worst);
+  }
+
+  /// Asks for a block's inputs some blocks before they are needed: the processor's own prefetcher loses the
+  /// thread while a block is quantised.
+  HWY_INLINE void prefetch(const BlockPlace& place) const {
+    for (const Term& term : terms_) {
+      if (term.kind == Term::Kind::plain) {
+        const auto* elements = static_cast<const typename Elements::Stored*>(term.data) + place.first;
+        prefetch_bytes(elements, geometry_.block * sizeof(*elements));
+      } else {
+        prefetch_bytes(bytes_of(term) + place.payload, Format::payload_bytes(geometry_.block));
+      }
+    }
   }
 
   /// Whether the encoded terms of a block decode to finite values, as far as scales tell.
