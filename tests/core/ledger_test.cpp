@@ -10,38 +10,37 @@ namespace {
 
 constexpr std::size_t kCount = 3001;
 
-struct World {
-  explicit World(int size) : comms(make_world(size)) {
-    for (int rank = 0; rank < size; ++rank) {
-      auto made = Residual::create(kCount);
-      EXPECT_TRUE(made.ok());
-      residuals.push_back(std::move(made).value());
-    }
-  }
-  std::vector<Communicator> comms;
-  std::vector<Residual> residuals;
+/// One rank's communicator and residual, and sums over all ranks of what only they know.
+struct Member {
+  Member(Communicator& communicator, const Pair& tested)
+      : comm(communicator), pair(tested), residual(Residual::create(kCount).value()) {}
 
-  Ranks residual_values() const {
-    Ranks values;
-    for (const Residual& residual : residuals) {
-      const auto span = residual.values();
-      values.emplace_back(span.begin(), span.end());
-    }
-    return values;
+  std::vector<float> reduce(const std::vector<float>& input, std::uint64_t step) const {
+    std::vector<float> data = input;
+    AllReduceOptions options;
+    options.codec = pair.codec;
+    options.algorithm = pair.algorithm;
+    options.residual = &residual;
+    options.step = step;
+    const Status status = comm.all_reduce({data.data(), data.size()}, ReduceOp::sum, options);
+    EXPECT_TRUE(status.ok()) << status.text();
+    return data;
+  }
+  std::vector<float> values() const {
+    const auto span = residual.values();
+    return {span.begin(), span.end()};
+  }
+  /// Over all ranks, in fp64.
+  std::vector<double> residual_sums() const {
+    const auto span = residual.values();
+    std::vector<double> sums(span.begin(), span.end());
+    EXPECT_TRUE(comm.all_reduce({sums.data(), sums.size()}).ok());
+    return sums;
   }
 
-  void reduce(const Pair& pair, Ranks& data, std::uint64_t step) {
-    on_all_ranks(comms, [&](int rank, Communicator& comm) {
-      AllReduceOptions options;
-      options.codec = pair.codec;
-      options.algorithm = pair.algorithm;
-      options.residual = &residuals[static_cast<std::size_t>(rank)];
-      options.step = step;
-      auto& mine = data[static_cast<std::size_t>(rank)];
-      const Status status = comm.all_reduce({mine.data(), mine.size()}, ReduceOp::sum, options);
-      EXPECT_TRUE(status.ok()) << status.text();
-    });
-  }
+  Communicator& comm;
+  Pair pair;
+  Residual residual;
 };
 
 double sum_at(const Ranks& ranks, std::size_t i) {
@@ -52,75 +51,81 @@ double sum_at(const Ranks& ranks, std::size_t i) {
 
 class Ledger : public ::testing::TestWithParam<Pair> {};
 
+void check_ledger(Member& member, int rank, int size, unsigned steps) {
+  std::vector<double> all_inputs(kCount, 0.0);
+  std::vector<double> all_outputs(kCount, 0.0);
+  std::vector<double> before = member.residual_sums();
+  for (unsigned step = 0; step < steps; ++step) {
+    const Ranks inputs = random_ranks(size, kCount, step);
+    const auto output = member.reduce(inputs[static_cast<std::size_t>(rank)], step);
+    const std::vector<double> after = member.residual_sums();
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double in = sum_at(inputs, i) + before[i];
+      const double scale = 1.0 + std::fabs(in) + size;
+      ASSERT_NEAR(in, output[i] + after[i], 1e-5 * scale) << "element " << i << " step " << step;
+      all_inputs[i] += sum_at(inputs, i);
+      all_outputs[i] += output[i];
+      if (step == 0 || step == 9 || step == 99) {
+        ASSERT_NEAR(all_inputs[i], all_outputs[i] + after[i], 1e-5 * (scale + 4.0 * (step + 1.0)));
+      }
+    }
+    expect_identical(member.comm, output);
+    before = after;
+  }
+}
+
 TEST_P(Ledger, HoldsAtEveryStepAndOverAHundred) {
   for (const int size : {2, 3, 4, 8}) {
     SCOPED_TRACE("world " + std::to_string(size));
-    World world(size);
-    std::vector<double> all_inputs(kCount, 0.0);
-    std::vector<double> all_outputs(kCount, 0.0);
-    const unsigned steps = size == 3 ? 100 : 10;
-    for (unsigned step = 0; step < steps; ++step) {
-      const Ranks inputs = random_ranks(size, kCount, step);
-      const Ranks before = world.residual_values();
-      Ranks outputs = inputs;
-      world.reduce(GetParam(), outputs, step);
-      const Ranks after = world.residual_values();
-      for (std::size_t i = 0; i < kCount; ++i) {
-        const double in = sum_at(inputs, i) + sum_at(before, i);
-        const double out = outputs[0][i] + sum_at(after, i);
-        const double scale = 1.0 + std::fabs(in) + size;
-        ASSERT_NEAR(in, out, 1e-5 * scale) << "element " << i << " step " << step;
-        all_inputs[i] += sum_at(inputs, i);
-        all_outputs[i] += outputs[0][i];
-        if (step == 0 || step == 9 || step == 99) {
-          ASSERT_NEAR(all_inputs[i], all_outputs[i] + sum_at(after, i), 1e-5 * (scale + 4.0 * (step + 1.0)));
-        }
-      }
-      expect_identical(outputs);
-    }
+    run_world(size, [&](int rank, Communicator& comm) {
+      Member member(comm, GetParam());
+      check_ledger(member, rank, size, size == 3 ? 100 : 10);
+    });
   }
 }
 
 TEST_P(Ledger, NonFiniteValuesReachAllRanksAndNoResidual) {
-  World world(3);
-  Ranks warm = random_ranks(3, kCount, 77);
-  world.reduce(GetParam(), warm, 0);
-  const Ranks before = world.residual_values();
-  Ranks data = random_ranks(3, kCount, 78);
-  data[1][0] = std::numeric_limits<float>::quiet_NaN();
-  data[2][1500] = std::numeric_limits<float>::infinity();
-  data[0][kCount - 1] = -std::numeric_limits<float>::infinity();
-  const Ranks inputs = data;
-  world.reduce(GetParam(), data, 1);
-  expect_identical(data);
-  const Ranks after = world.residual_values();
-  std::size_t finite = 0;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    for (std::size_t rank = 0; rank < 3; ++rank) {
-      ASSERT_TRUE(std::isfinite(after[rank][i])) << "rank " << rank << " element " << i;
-      if (!std::isfinite(data[0][i])) {
-        ASSERT_EQ(after[rank][i], before[rank][i]);
+  run_world(3, [&](int rank, Communicator& comm) {
+    const auto r = static_cast<std::size_t>(rank);
+    Member member(comm, GetParam());
+    static_cast<void>(member.reduce(random_ranks(3, kCount, 77)[r], 0));
+    const std::vector<float> before = member.values();
+    const std::vector<double> sums_before = member.residual_sums();
+    Ranks inputs = random_ranks(3, kCount, 78);
+    inputs[1][0] = std::numeric_limits<float>::quiet_NaN();
+    inputs[2][1500] = std::numeric_limits<float>::infinity();
+    inputs[0][kCount - 1] = -std::numeric_limits<float>::infinity();
+    const std::vector<float> output = member.reduce(inputs[r], 1);
+    expect_identical(comm, output);
+    const std::vector<float> after = member.values();
+    const std::vector<double> sums_after = member.residual_sums();
+    std::size_t finite = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(std::isfinite(after[i])) << "element " << i;
+      if (!std::isfinite(output[i])) {
+        ASSERT_EQ(after[i], before[i]);
+        continue;
       }
+      ++finite;
+      ASSERT_NEAR(sum_at(inputs, i) + sums_before[i], output[i] + sums_after[i], 1e-4);
     }
-    if (!std::isfinite(data[0][i])) continue;
-    ++finite;
-    ASSERT_NEAR(sum_at(inputs, i) + sum_at(before, i), data[0][i] + sum_at(after, i), 1e-4);
-  }
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1500}, kCount - 1})
-    ASSERT_FALSE(std::isfinite(data[0][i]));
-  EXPECT_GT(finite, kCount / 2) << "blocks without a bad value must not be touched";
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1500}, kCount - 1})
+      ASSERT_FALSE(std::isfinite(output[i]));
+    EXPECT_GT(finite, kCount / 2) << "blocks without a bad value must not be touched";
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Everything, Ledger, ::testing::ValuesIn(all_pairs(lossy_codecs())), pair_name);
 
 TEST(Residuals, AreLeftAloneByExactCollectives) {
-  World world(2);
-  for (const Residual& residual : world.residuals) residual.values()[5] = 2.5F;
-  Ranks data = random_ranks(2, kCount, 3);
-  const double exact = sum_at(data, 5);
-  world.reduce({"direct", "none"}, data, 0);
-  EXPECT_NEAR(data[0][5], exact, 1e-6);
-  EXPECT_EQ(world.residuals[0].values()[5], 2.5F);
+  run_world(2, [](int rank, Communicator& comm) {
+    Member member(comm, {"direct", "none"});
+    member.residual.values()[5] = 2.5F;
+    const Ranks inputs = random_ranks(2, kCount, 3);
+    const auto output = member.reduce(inputs[static_cast<std::size_t>(rank)], 0);
+    EXPECT_NEAR(output[5], sum_at(inputs, 5), 1e-6);
+    EXPECT_EQ(member.residual.values()[5], 2.5F);
+  });
 }
 
 }  // namespace

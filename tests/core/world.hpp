@@ -2,9 +2,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <sstream>
@@ -16,14 +21,8 @@
 
 namespace ferrule::testing {
 
-/// The transport of the run: loopback, or what FERRULE_TEST_TRANSPORT says.
-inline std::string test_transport() {
-  const char* name = std::getenv("FERRULE_TEST_TRANSPORT");
-  return name == nullptr ? "loopback" : name;
-}
-
-inline std::vector<Communicator> make_world(int size, CommunicatorConfig config = {}) {
-  if (config.transport.empty()) config.transport = test_transport();
+/// Ranks as threads of this process, over loopback.
+inline std::vector<Communicator> make_world(int size, const CommunicatorConfig& config = {}) {
   auto comms = Communicator::local(size, config);
   EXPECT_TRUE(comms.ok()) << comms.status().text();
   if (!comms.ok()) return {};
@@ -41,6 +40,47 @@ inline void on_all_ranks(std::vector<Communicator>& comms,
   for (std::thread& thread : threads) thread.join();
 }
 
+using RankBody = std::function<void(int rank, Communicator& comm)>;
+
+/// The body of one rank in a process of its own; does not return.
+[[noreturn]] inline void be_rank(int rank, int size, const std::string& place, const RankBody& body) {
+  CommunicatorConfig config;
+  config.transport = "ucx";
+  auto comm = Communicator::connect(rank, size, place, config);
+  EXPECT_TRUE(comm.ok()) << comm.status().text();
+  if (comm.ok()) body(rank, *comm);
+  const bool failed = ::testing::Test::HasFailure();
+  if (comm.ok()) auto ended = std::move(comm).value();  // leaves in an orderly way
+  std::fflush(nullptr);
+  ::_exit(failed ? 1 : 0);
+}
+
+/// Runs `body` on every rank of a new world: threads over loopback, or, with TEST_TRANSPORT=ucx,
+/// processes.
+inline void run_world(int size, const RankBody& body) {
+  if (std::getenv("TEST_TRANSPORT") == nullptr) {
+    auto comms = make_world(size);
+    ASSERT_EQ(comms.size(), static_cast<std::size_t>(size));
+    return on_all_ranks(comms, body);
+  }
+  char place[] = "/tmp/ferrule-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(place), nullptr);
+  std::vector<pid_t> ranks;
+  std::fflush(nullptr);
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) be_rank(rank, size, std::string("file://") + place + "/meet", body);
+    ranks.push_back(child);
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(ranks[rank], &status, 0), ranks[rank]);
+    EXPECT_EQ(status, 0) << "rank " << rank << " of " << size << " failed";
+  }
+  std::filesystem::remove_all(place);
+}
+
 inline std::vector<std::string> split_names(const char* names) {
   std::vector<std::string> words;
   std::stringstream stream(names);
@@ -56,7 +96,7 @@ inline std::vector<float> random_values(std::size_t count, unsigned seed, float 
   return values;
 }
 
-/// One vector a rank.
+/// What every rank puts in: any rank can make all of them.
 using Ranks = std::vector<std::vector<float>>;
 
 inline Ranks random_ranks(int world, std::size_t count, unsigned seed) {
@@ -67,11 +107,19 @@ inline Ranks random_ranks(int world, std::size_t count, unsigned seed) {
   return ranks;
 }
 
-inline void expect_identical(const Ranks& outputs) {
-  for (std::size_t rank = 1; rank < outputs.size(); ++rank) {
-    ASSERT_EQ(std::memcmp(outputs[rank].data(), outputs[0].data(), outputs[0].size() * sizeof(float)), 0)
-        << "ranks 0 and " << rank << " hold different bits";
+/// All ranks hold the same bits: their hashes have the same minimum and maximum.
+inline void expect_identical(Communicator& comm, const std::vector<float>& mine) {
+  std::int64_t hash = 1469598103934665603;
+  for (const float value : mine) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash = static_cast<std::int64_t>((static_cast<std::uint64_t>(hash) ^ bits) * 1099511628211U);
   }
+  std::int64_t low = hash;
+  std::int64_t high = hash;
+  ASSERT_TRUE(comm.all_reduce({&low, 1}, ReduceOp::min).ok());
+  ASSERT_TRUE(comm.all_reduce({&high, 1}, ReduceOp::max).ok());
+  ASSERT_EQ(low, high) << "ranks hold different bits";
 }
 
 /// An algorithm and codec, as test parameters.
