@@ -115,8 +115,8 @@ class Encode {
         sum_(args.terms, args.dtype, geometry_, 1.0F),
         stride_(Format::stride(geometry_.block)),
         added_(args.feedback.add ? args.feedback.before : nullptr),
-        lies_ready_(std::is_same_v<Elements, F32Elements> && args.terms.size() == 1 && added_ == nullptr &&
-                    args.terms.front().kind == Term::Kind::plain),
+        lies_ready_(is_plain_f32(args) && added_ == nullptr),
+        lies_beside_residual_(is_plain_f32(args) && added_ != nullptr),
         stochastic_(shape.stochastic),
         rounding_(args) {}
 
@@ -130,6 +130,11 @@ class Encode {
   /// rounding to the dtype overflows.
   static constexpr bool kMayLose = !Format::kScaled || !std::is_same_v<Elements, F32Elements>;
   using ScalarFormat = format::ScaledBlock<typename Format::Scalar>;
+
+  static bool is_plain_f32(const EncodeArgs& args) {
+    return std::is_same_v<Elements, F32Elements> && args.terms.size() == 1 &&
+           args.terms.front().kind == Term::Kind::plain;
+  }
 
   /// A block whose sum is known.
   struct Gathered {
@@ -165,7 +170,29 @@ class Encode {
       const float* values = static_cast<const float*>(args_.terms.front().data) + place.first;
       return {place, values, Format::kScaled ? largest(values) : 0};
     }
+    if (lies_beside_residual_) {
+      const float* values = static_cast<const float*>(args_.terms.front().data) + place.first;
+      return {place, tile, add_residual(values, added_ + place.first, tile)};
+    }
     return {place, tile, add_up(place, tile)};
+  }
+
+  /// The first encode of a step: one plain fp32 term and the residual, in the order of memory.
+  HWY_INLINE std::uint32_t add_residual(const float* values, const float* before, float* tile) const {
+    const std::size_t count = geometry_.block;
+    const std::size_t lanes = hn::Lanes(Floats());
+    WordV amax0 = hn::Zero(Words());
+    WordV amax1 = amax0;
+    for (std::size_t i = 0; i < count; i += 2 * lanes) {
+      const FloatV a = hn::Add(hn::LoadU(Floats(), values + i), hn::LoadU(Floats(), before + i));
+      const std::size_t next = i + lanes;
+      const FloatV b = hn::Add(hn::LoadU(Floats(), values + next), hn::LoadU(Floats(), before + next));
+      amax0 = larger(amax0, magnitude(a));
+      amax1 = larger(amax1, magnitude(b));
+      hn::StoreU(a, Floats(), tile + i);
+      hn::StoreU(b, Floats(), tile + next);
+    }
+    return largest_lane(larger(amax0, amax1));
   }
 
   HWY_NOINLINE std::uint32_t add_up(const BlockPlace& place, float* tile) const {
@@ -279,6 +306,7 @@ class Encode {
   std::size_t stride_;
   const float* added_;  ///< the residual, where it is part of what is encoded
   bool lies_ready_;     ///< the values of a block need no gathering
+  bool lies_beside_residual_;
   bool stochastic_;
   Rounding rounding_;
 };
