@@ -75,6 +75,7 @@ def test_bad_specs():
 
 def test_residual_values():
     residual = ferrule.Residual(4)
+    assert "4 elements" in repr(residual)
     assert len(residual) == 4 and residual.numpy().tolist() == [0, 0, 0, 0]
     residual.assign(numpy.arange(4, dtype=numpy.float32))
     copy = residual.numpy()
