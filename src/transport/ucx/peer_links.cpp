@@ -20,6 +20,8 @@ using std::chrono::seconds;
 constexpr milliseconds kFarewellGrace{200};
 /// From a failed connection to the end of the process that it should have led to.
 constexpr milliseconds kDeathGrace{200};
+/// For half-made connections when connecting has failed; only a silent peer takes all of it.
+constexpr seconds kSettleLimit{1};
 /// For the last messages of this rank to leave, when it leaves.
 constexpr seconds kFlushLimit{2};
 constexpr seconds kCloseLimit{2};
@@ -219,7 +221,18 @@ void UcxTransport::say_farewell() {
   drive_until(Deadline::after(kFlushLimit), [&] { return requests_.empty(); });
 }
 
+/// After a failed connect() some connections are half made, and UCX 1.13 can abort this process or the peer's
+/// if one is closed in that state. Those that will be made soon are waited for.
+void UcxTransport::settle_connections() {
+  const auto half_made = [&](const Link& to) {
+    return !to.address.empty() && !to.greeted && !to.suspect && to.gone.ok();
+  };
+  drive_until(Deadline::after(kSettleLimit),
+              [&] { return std::none_of(links_.begin(), links_.end(), half_made); });
+}
+
 UcxTransport::~UcxTransport() {
+  settle_connections();
   for (auto& peer : links_) {
     // Those who may not listen are not waited for.
     if (!peer.greeted || peer.suspect) close_link(peer, {ErrorCode::aborted, "the connection was given up"});

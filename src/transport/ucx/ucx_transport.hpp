@@ -125,6 +125,7 @@ class UcxTransport final : public Transport {
   void fail(Status status);
   void keep(ucs_status_ptr_t request);
   void reap();
+  void settle_connections();
   void say_farewell();
   static void on_endpoint_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
 
