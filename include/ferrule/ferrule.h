@@ -1,12 +1,16 @@
 /* Ferrule's C API: a compressed all-reduce. Shaped like NCCL's.
  *
- * Errors     Every function returns ferruleResult_t; ferruleGetLastError() has the full text (what was wrong,
- * where, what to do) for the calling thread. No function aborts or throws because of its input. Threads
- * Different communicators may be used from different threads at the same time. Calls on one communicator are
- * serialised inside; all ranks must issue the collectives of a communicator in the same order. Ownership
- * Handles are the caller's until the matching Destroy. Buffers are the caller's, and must stay valid (send:
- *            unchanged) until the collective has completed.
- * Waiting    Every wait has a deadline; nothing waits for ever.
+ * Errors: every function returns ferruleResult_t; ferruleGetLastError() has the full text (what was wrong,
+ * where, what to do) for the calling thread. No function aborts or throws because of its input.
+ *
+ * Threads: different communicators may be used from different threads at the same time. Calls on one
+ * communicator are serialised inside; all ranks must issue the collectives of a communicator in the same
+ * order.
+ *
+ * Ownership: handles are the caller's until the matching Destroy. Buffers are the caller's, and must stay
+ * valid (send: unchanged) until the collective has completed.
+ *
+ * Waiting: every wait has a deadline; nothing waits for ever.
  */
 #ifndef FERRULE_FERRULE_H
 #define FERRULE_FERRULE_H
@@ -47,7 +51,8 @@ typedef enum {
   ferruleInt32 = 4,
   ferruleInt64 = 5,
   ferruleUint8 = 6,
-  ferruleDataTypeReserved = 0x7fffffff /* makes it as wide as int, so that any int is a value that can be refused */
+  ferruleDataTypeReserved =
+      0x7fffffff /* makes it as wide as int, so that any int is a value that can be refused */
 } ferruleDataType_t;
 
 typedef enum {

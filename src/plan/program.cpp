@@ -9,7 +9,6 @@
 namespace ferrule::plan {
 namespace {
 
-using collectives::ErrorKept;
 using collectives::kOwnInput;
 using collectives::kSum;
 using collectives::Operation;
