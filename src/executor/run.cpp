@@ -67,7 +67,6 @@ void Run::activate(Slice& slice, std::uint32_t number) {
   slice.send_slots.resize(program.sends);
   slice.send_posted.assign(program.sends, 0);
   slice.recv_posted.assign(program.receives.size(), 0);
-  slice.recv_checked.assign(program.receives.size(), 0);
 }
 
 Status Run::post_receives(Slice& slice) {
@@ -253,8 +252,6 @@ Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
   const transport::Recv& recv = *slice.recvs[where.index];
   if (!recv.done) return false;
   FERRULE_RETURN_IF_ERROR(recv.status);
-  if (slice.recv_checked[where.index] != 0) return true;
-  slice.recv_checked[where.index] = 1;
   const transport::MessageHeader& header = recv.message.header();
   if (header.chunk != where.chunk) {
     return Status(ErrorCode::corrupt, fmt::format("rank {} sent chunk {} of slice {} where chunk {} was due",

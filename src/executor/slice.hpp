@@ -20,9 +20,7 @@ struct Run::Slice {
   std::vector<std::uint32_t> send_slots;
   std::vector<char> send_posted;
   std::vector<char> recv_posted;
-  std::vector<char> recv_checked;
   std::uint32_t sends_under_way = 0;
-  bool retired = false;
 };
 
 }  // namespace ferrule::executor
