@@ -12,14 +12,17 @@ constexpr std::size_t kCount = 3001;
 
 /// One rank's communicator and residual, and sums over all ranks of what only they know.
 struct Member {
-  Member(Communicator& communicator, const Pair& tested)
-      : comm(communicator), pair(tested), residual(Residual::create(kCount).value()) {}
+  Member(Communicator& communicator, std::string used_algorithm, std::string used_codec)
+      : comm(communicator),
+        algorithm(std::move(used_algorithm)),
+        codec(std::move(used_codec)),
+        residual(Residual::create(kCount).value()) {}
 
   std::vector<float> reduce(const std::vector<float>& input, std::uint64_t step) const {
     std::vector<float> data = input;
     AllReduceOptions options;
-    options.codec = pair.codec;
-    options.algorithm = pair.algorithm;
+    options.codec = codec;
+    options.algorithm = algorithm;
     options.residual = &residual;
     options.step = step;
     const Status status = comm.all_reduce({data.data(), data.size()}, ReduceOp::sum, options);
@@ -39,7 +42,8 @@ struct Member {
   }
 
   Communicator& comm;
-  Pair pair;
+  std::string algorithm;
+  std::string codec;
   Residual residual;
 };
 
@@ -49,7 +53,8 @@ double sum_at(const Ranks& ranks, std::size_t i) {
   return sum;
 }
 
-class Ledger : public ::testing::TestWithParam<Pair> {};
+/// The parameter is the algorithm.
+class Ledger : public ::testing::TestWithParam<std::string> {};
 
 void check_ledger(Member& member, int rank, int size, unsigned steps) {
   std::vector<double> all_inputs(kCount, 0.0);
@@ -78,48 +83,60 @@ TEST_P(Ledger, HoldsAtEveryStepAndOverAHundred) {
   for (const int size : {2, 3, 4, 8}) {
     SCOPED_TRACE("world " + std::to_string(size));
     run_world(size, [&](int rank, Communicator& comm) {
-      Member member(comm, GetParam());
-      check_ledger(member, rank, size, size == 3 ? 100 : 10);
+      for (const std::string& codec : lossy_codecs()) {
+        SCOPED_TRACE(codec);
+        Member member(comm, GetParam(), codec);
+        check_ledger(member, rank, size, size == 3 ? 100 : 10);
+        if (HasFatalFailure()) return;
+      }
     });
   }
 }
 
+void check_bad_values(Communicator& comm, int rank, const std::string& algorithm, const std::string& codec) {
+  const auto r = static_cast<std::size_t>(rank);
+  Member member(comm, algorithm, codec);
+  static_cast<void>(member.reduce(random_ranks(3, kCount, 77)[r], 0));
+  const std::vector<float> before = member.values();
+  const std::vector<double> sums_before = member.residual_sums();
+  Ranks inputs = random_ranks(3, kCount, 78);
+  inputs[1][0] = std::numeric_limits<float>::quiet_NaN();
+  inputs[2][1500] = std::numeric_limits<float>::infinity();
+  inputs[0][kCount - 1] = -std::numeric_limits<float>::infinity();
+  const std::vector<float> output = member.reduce(inputs[r], 1);
+  expect_identical(comm, output);
+  const std::vector<float> after = member.values();
+  const std::vector<double> sums_after = member.residual_sums();
+  std::size_t finite = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(std::isfinite(after[i])) << "element " << i;
+    if (!std::isfinite(output[i])) {
+      ASSERT_EQ(after[i], before[i]);
+      continue;
+    }
+    ++finite;
+    ASSERT_NEAR(sum_at(inputs, i) + sums_before[i], output[i] + sums_after[i], 1e-4);
+  }
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1500}, kCount - 1})
+    ASSERT_FALSE(std::isfinite(output[i]));
+  EXPECT_GT(finite, kCount / 2) << "blocks without a bad value must not be touched";
+}
+
 TEST_P(Ledger, NonFiniteValuesReachAllRanksAndNoResidual) {
   run_world(3, [&](int rank, Communicator& comm) {
-    const auto r = static_cast<std::size_t>(rank);
-    Member member(comm, GetParam());
-    static_cast<void>(member.reduce(random_ranks(3, kCount, 77)[r], 0));
-    const std::vector<float> before = member.values();
-    const std::vector<double> sums_before = member.residual_sums();
-    Ranks inputs = random_ranks(3, kCount, 78);
-    inputs[1][0] = std::numeric_limits<float>::quiet_NaN();
-    inputs[2][1500] = std::numeric_limits<float>::infinity();
-    inputs[0][kCount - 1] = -std::numeric_limits<float>::infinity();
-    const std::vector<float> output = member.reduce(inputs[r], 1);
-    expect_identical(comm, output);
-    const std::vector<float> after = member.values();
-    const std::vector<double> sums_after = member.residual_sums();
-    std::size_t finite = 0;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      ASSERT_TRUE(std::isfinite(after[i])) << "element " << i;
-      if (!std::isfinite(output[i])) {
-        ASSERT_EQ(after[i], before[i]);
-        continue;
-      }
-      ++finite;
-      ASSERT_NEAR(sum_at(inputs, i) + sums_before[i], output[i] + sums_after[i], 1e-4);
+    for (const std::string& codec : lossy_codecs()) {
+      SCOPED_TRACE(codec);
+      check_bad_values(comm, rank, GetParam(), codec);
+      if (HasFatalFailure()) return;
     }
-    for (const std::size_t i : {std::size_t{0}, std::size_t{1500}, kCount - 1})
-      ASSERT_FALSE(std::isfinite(output[i]));
-    EXPECT_GT(finite, kCount / 2) << "blocks without a bad value must not be touched";
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Everything, Ledger, ::testing::ValuesIn(all_pairs(lossy_codecs())), pair_name);
+INSTANTIATE_TEST_SUITE_P(Everything, Ledger, ::testing::ValuesIn(all_algorithms()), word_name);
 
 TEST(Residuals, AreLeftAloneByExactCollectives) {
   run_world(2, [](int rank, Communicator& comm) {
-    Member member(comm, {"direct", "none"});
+    Member member(comm, "direct", "none");
     member.residual.values()[5] = 2.5F;
     const Ranks inputs = random_ranks(2, kCount, 3);
     const auto output = member.reduce(inputs[static_cast<std::size_t>(rank)], 0);

@@ -122,25 +122,10 @@ inline void expect_identical(Communicator& comm, const std::vector<float>& mine)
   ASSERT_EQ(low, high) << "ranks hold different bits";
 }
 
-/// An algorithm and codec, as test parameters.
-struct Pair {
-  std::string algorithm;
-  std::string codec;
-};
+inline std::vector<std::string> all_algorithms() { return split_names(ferruleAlgorithmNames()); }
 
-inline std::string pair_name(const ::testing::TestParamInfo<Pair>& info) {
-  std::string name = info.param.algorithm + "_" + info.param.codec;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
-
-inline std::vector<Pair> all_pairs(const std::vector<std::string>& codecs) {
-  std::vector<Pair> pairs;
-  for (const std::string& algorithm : split_names(ferruleAlgorithmNames())) {
-    for (const std::string& codec : codecs) pairs.push_back({algorithm, codec});
-  }
-  return pairs;
-}
+/// For tests whose parameter is a word.
+inline std::string word_name(const ::testing::TestParamInfo<std::string>& info) { return info.param; }
 
 inline std::vector<std::string> all_codecs() {
   std::vector<std::string> codecs = split_names(ferruleCodecNames());
