@@ -50,7 +50,8 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_SIMD", SettingType::text, "", "",
      "Instruction set of the codecs, e.g. `scalar`. Empty: the best that this machine has."},
     {"FERRULE_UCX_TLS", SettingType::text, "", "",
-     "UCX transports that Ferrule's own context may use, e.g. `tcp`. Empty: UCX's choice (UCX_TLS)."},
+     "UCX transports that Ferrule's own context may use: `shm`, `tcp`, or a value of UCX_TLS. Empty: UCX's "
+     "choice (UCX_TLS)."},
     {"FERRULE_SOCKET_IFNAME", SettingType::text, "", "",
      "Network interfaces: prefixes separated by commas (`eth,ib`), `=eth0` for the exact name, `^docker,lo` "
      "for all but. Empty: the one that routes to the rendezvous."},
@@ -58,7 +59,8 @@ inline constexpr SettingRow kSettingRows[] = {
      "Ports that Ferrule may listen on, e.g. `20000-20015`. Empty: see docs/rendezvous.md."},
     {"FERRULE_RENDEZVOUS", SettingType::text, "", "",
      "Where ranks meet: `tcp://host:port` or `file:///path`. Empty: from the launcher."},
-    {"FERRULE_DISABLE", SettingType::flag, "0", "", "1: compression is off; hooks and preloads step aside."},
+    {"FERRULE_DISABLE", SettingType::flag, "0", "",
+     "1: compression is off: every codec becomes `none`, and `ferrule.torch` leaves models as they are."},
     {"FERRULE_STALL_WARN", SettingType::duration, "10s", "",
      "A collective that waits longer than this for a peer says so at WARN. 0: never."},
 };
