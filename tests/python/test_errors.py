@@ -88,6 +88,28 @@ def test_settings():
         ferrule.Communicator.local(1, transport="smoke")
 
 
+@pytest.mark.parametrize("name", ("transport", "codec", "algo", "link", "fault"))
+def test_settings_of_a_wrong_type(name):
+    with pytest.raises(ferrule.FerruleError, match=f"{name} must be a string or None, not int") as caught:
+        ferrule.Communicator.local(1, **{name: 5})
+    assert caught.value.code == "invalid_argument"
+
+
+@pytest.mark.parametrize(("value", "type_name"), (("5", "str"), ([5], "list")))
+def test_timeout_of_a_wrong_type(value, type_name):
+    with pytest.raises(ferrule.FerruleError, match=f"timeout must be a number .* not {type_name}") as caught:
+        ferrule.Communicator.local(1, timeout=value)
+    assert caught.value.code == "invalid_argument"
+
+
+@pytest.mark.parametrize(("value", "type_name"), ((5, "int"), (ones(), "ndarray")))
+def test_residual_of_a_wrong_type(comm, value, type_name):
+    for call in (ferrule.Codec("int4").encode, comm.all_reduce):
+        with pytest.raises(ferrule.FerruleError, match=f"ferrule.Residual or None, not {type_name}") as caught:
+            call(ones(), residual=value)
+        assert caught.value.code == "invalid_argument"
+
+
 def test_the_exception_itself():
     error = ferrule.FerruleError("text", "timeout")
     copy = pickle.loads(pickle.dumps(error))

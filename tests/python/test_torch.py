@@ -46,6 +46,11 @@ def test_errors_name_their_code(reports):
         assert "compress(model) first" in report["disabled"]["text"]
 
 
+def test_stats_of_a_disabled_model_have_all_keys(reports):
+    for report in reports:
+        assert report["disabled"]["keys"] == sorted(report["codec_none_is_exact"].keys() - {"ok"})
+
+
 def test_compress_takes_only_ddp():
     torch = pytest.importorskip("torch")
     import ferrule.torch

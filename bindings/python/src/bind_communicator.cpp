@@ -19,23 +19,38 @@ using Text = std::optional<std::string>;
 using Seconds = std::optional<double>;
 using CommunicatorPointer = std::unique_ptr<CommunicatorObject>;
 
+/// A setting's value; `expected` says in the error what it should have been.
+template <class T>
+T to_value(const std::string& name, nb::handle value, const char* expected) {
+  T result{};
+  if (!nb::try_cast(value, result)) {
+    fail(ErrorCode::invalid_argument,
+         name + " must be " + expected + " or None, not " + nb::inst_name(value).c_str());
+  }
+  return result;
+}
+
+std::string to_text(const std::string& name, nb::handle value) {
+  return to_value<std::string>(name, value, "a string");
+}
+
 CommunicatorConfig to_config(const nb::kwargs& settings) {
   CommunicatorConfig config;
   for (const auto& [key, value] : settings) {
     const auto name = nb::cast<std::string>(key);
     if (value.is_none()) continue;
     if (name == "timeout") {
-      config.timeout = to_nanoseconds(nb::cast<double>(value)).value();
+      config.timeout = to_nanoseconds(to_value<double>(name, value, "a number of seconds")).value();
     } else if (name == "transport") {
-      config.transport = nb::cast<std::string>(value);
+      config.transport = to_text(name, value);
     } else if (name == "codec") {
-      config.codec = nb::cast<std::string>(value);
+      config.codec = to_text(name, value);
     } else if (name == "algo") {
-      config.algorithm = nb::cast<std::string>(value);
+      config.algorithm = to_text(name, value);
     } else if (name == "link") {
-      config.link = nb::cast<std::string>(value);
+      config.link = to_text(name, value);
     } else if (name == "fault") {
-      config.fault = nb::cast<std::string>(value);
+      config.fault = to_text(name, value);
     } else {
       fail(ErrorCode::invalid_argument,
            "no setting is called '" + name + "'; there are transport, codec, algo, link, fault and timeout");
@@ -112,9 +127,7 @@ AllReduceCall to_call(nb::object array, const std::string& op, const Text& codec
   call.options.step = keys[1];
   call.options.tensor = keys[2];
   if (const auto deadline = to_nanoseconds(timeout)) call.options.timeout = *deadline;
-  if (!call.residual.is_none() && !nb::isinstance<ResidualObject>(call.residual)) {
-    fail(ErrorCode::invalid_argument, "residual must be a ferrule.Residual or None");
-  }
+  to_residual(call.residual);  // wrong types are refused here, before anything has started
   return call;
 }
 

@@ -18,13 +18,14 @@ namespace {
 nb::bytes encode(const Codec& codec, const nb::object& array, const nb::object& residual, std::uint64_t seed,
                  std::uint64_t step) {
   const ArrayView view = import_array(array, Access::read, "array");
+  const ResidualObject* given = to_residual(residual);
+  const Residual* state = given == nullptr ? nullptr : &given->residual;
   const std::size_t bytes = take(codec.encoded_bytes(view.tensor.count, view.tensor.dtype));
   // Written in place; nobody else has seen the object yet.
   PyObject* fresh = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
   if (fresh == nullptr) throw nb::python_error();
   auto result = nb::steal<nb::bytes>(fresh);
   const std::span out(reinterpret_cast<std::byte*>(PyBytes_AsString(fresh)), bytes);
-  const Residual* state = residual.is_none() ? nullptr : &nb::cast<ResidualObject&>(residual).residual;
   Status status;
   {
     const nb::gil_scoped_release unlocked;

@@ -53,7 +53,7 @@ Flight CommunicatorObject::start(const AllReduceCall& call) {
                                           std::string(dtype_name(recv.tensor.dtype)) + "; both must agree");
   }
   AllReduceOptions options = call.options;
-  if (!call.residual.is_none()) options.residual = &nb::cast<ResidualObject&>(call.residual).residual;
+  if (ResidualObject* given = to_residual(call.residual)) options.residual = &given->residual;
   Result<Work> work = [&] {
     const nb::gil_scoped_release unlocked;
     return native->all_reduce_async(send.tensor.data, recv.tensor, call.op, options);

@@ -20,6 +20,9 @@ struct ResidualObject {
   std::size_t count;
 };
 
+/// The Residual that an argument is; nullptr for None. Anything else is an error that names its type.
+ResidualObject* to_residual(nanobind::handle argument);
+
 /// A collective under way, with all memory that it reads or writes.
 struct Flight {
   Work work;

@@ -35,6 +35,16 @@ void assign(ResidualObject& self, const nb::object& values) {
 
 }  // namespace
 
+ResidualObject* to_residual(nb::handle argument) {
+  if (argument.is_none()) return nullptr;
+  ResidualObject* residual = nullptr;
+  if (!nb::try_cast(argument, residual)) {
+    fail(ErrorCode::invalid_argument,
+         std::string("residual must be a ferrule.Residual or None, not ") + nb::inst_name(argument).c_str());
+  }
+  return residual;
+}
+
 void bind_residual(nb::module_& module) {
   nb::class_<ResidualObject>(
       module, "Residual",

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 
 import ferrule
 import ferrule.torch
@@ -214,10 +215,15 @@ def disabled():
         plain = ddp(mlp())
         mine, theirs = step_once(wrapped, inputs()), step_once(plain, inputs())
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+        seen = ferrule.torch.stats(wrapped)
+        assert seen.pop("codec") == "none" and not any(seen.values()), seen
+        assert ferrule.torch.state_dict(wrapped) == {}
+        ferrule.torch.load_state_dict(wrapped, {"0.weight": torch.zeros(3)})
+        assert ferrule.torch.state_dict(wrapped) == {}
         try:
-            ferrule.torch.stats(wrapped)
+            ferrule.torch.stats(plain)
         except ferrule.FerruleError as error:
-            return {"text": str(error)}
+            return {"text": str(error), "keys": sorted([*seen, "codec"])}
         raise AssertionError("stats of a model that is not compressed")
     finally:
         del os.environ["FERRULE_DISABLE"]
@@ -353,6 +359,45 @@ def residuals_can_be_saved():
         errors[name] = (balance.abs().max() / put_in.abs().max()).item()
     assert max(errors.values()) < 1e-5, errors
     return errors
+
+
+@scenario
+def residuals_of_another_model_are_refused():
+    wrapped = ddp(mlp())
+    ferrule.torch.compress(wrapped, "int4")
+    good = torch.ones(wrapped.module[0].weight.numel())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ferrule.torch.load_state_dict(wrapped, {"0.weight": good, "gone": good, "lost": good})
+    assert [str(w.message).count("2 of 3") for w in caught] == [1] and "gone, lost" in str(caught[0].message), caught
+    assert set(ferrule.torch.state_dict(wrapped)) == {"0.weight"}
+    try:
+        ferrule.torch.load_state_dict(wrapped, {"0.weight": good[1:]})
+    except ferrule.FerruleError as error:
+        assert error.code == "invalid_argument"
+        assert all(text in str(error) for text in ("'0.weight'", "2559", "2560")), error
+        assert torch.equal(ferrule.torch.state_dict(wrapped)["0.weight"], good), "a refused load changed something"
+        return {}
+    raise AssertionError("no error")
+
+
+@scenario
+def a_communicator_over_other_ranks_is_refused():
+    texts = []
+    store = dist.distributed_c10d._get_default_store()
+    swapped = ferrule.Communicator.from_store(store, 1 - dist.get_rank(), 2, "swapped")
+    (alone,) = ferrule.Communicator.local(1)
+    for comm in (swapped, alone):
+        with comm:
+            try:
+                ferrule.torch.compress(ddp(mlp()), communicator=comm)
+            except ferrule.FerruleError as error:
+                assert error.code == "invalid_argument"
+                texts.append(str(error))
+    mine = f"rank {dist.get_rank()} of 2"
+    assert len(texts) == 2 and all(mine in text for text in texts), texts
+    assert f"rank {1 - dist.get_rank()} of 2" in texts[0] and "rank 0 of 1" in texts[1], texts
+    return {}
 
 
 @scenario

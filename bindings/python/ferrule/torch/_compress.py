@@ -1,9 +1,11 @@
 """The public functions of ferrule.torch."""
 
 import os
+import warnings
 import weakref
 
 import torch
+import torch.distributed as dist
 
 from ferrule._errors import FerruleError
 from ferrule._ferrule import Codec, Communicator
@@ -12,6 +14,8 @@ from ferrule.torch._reducer import Options, Reducer
 from ferrule.torch._residuals import LayoutTable
 
 _reducers: "weakref.WeakKeyDictionary[torch.nn.Module, Reducer]" = weakref.WeakKeyDictionary()
+# Models that compress() left as they are because of FERRULE_DISABLE, so that the other functions know them.
+_left_alone: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
 
 
 def compress(
@@ -39,12 +43,15 @@ def compress(
     if not isinstance(ddp_model, torch.nn.parallel.DistributedDataParallel):
         raise TypeError(f"compress() takes a DistributedDataParallel model, not {type(ddp_model).__name__}")
     if is_disabled():
+        _left_alone.add(ddp_model)
         return ddp_model
     spec = Codec(codec).spec
     parameters = dict(ddp_model.module.named_parameters())
     _check(ddp_model, parameters)
     owned = communicator is None
-    if communicator is None:
+    if communicator is not None:
+        _check_ranks(communicator, ddp_model.process_group)
+    else:
         config = {} if timeout is None else {"timeout": timeout}
         communicator = communicator_of(ddp_model.process_group, **config)
     lossless = spec.partition(":")[0] == "none"
@@ -65,6 +72,9 @@ def stats(ddp_model: torch.nn.Module) -> dict:
     codec; compressed and exact (numbers of parameters).
     """
     reducer = _reducer_of(ddp_model)
+    if reducer is None:
+        keys = ("steps", "bytes", "raw_bytes", "ratio", "seconds", "compressed", "exact")
+        return {**dict.fromkeys(keys, 0), "codec": "none"}
     totals = reducer.totals
     ranks = reducer.communicator.size
     raw_bytes = totals.gradient_bytes * 2 * (ranks - 1) // ranks
@@ -83,12 +93,37 @@ def stats(ddp_model: torch.nn.Module) -> dict:
 
 def state_dict(ddp_model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """This rank's residuals by parameter name. They differ between ranks: save one file a rank."""
-    return {name: torch.from_numpy(value) for name, value in _reducer_of(ddp_model).table.values().items()}
+    reducer = _reducer_of(ddp_model)
+    if reducer is None:
+        return {}
+    return {name: torch.from_numpy(value) for name, value in reducer.table.values().items()}
 
 
 def load_state_dict(ddp_model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Puts saved residuals back, between steps. Parameters that are not named start at zero."""
-    _reducer_of(ddp_model).table.load({name: value.detach().cpu().numpy() for name, value in state.items()})
+    """Puts saved residuals back, between steps. Parameters that are not named start at zero.
+
+    A size that does not fit the parameter is an error; names that the model does not have are left out, with a warning.
+    """
+    reducer = _reducer_of(ddp_model)
+    if reducer is None:
+        return
+    parameters = dict(ddp_model.module.named_parameters())
+    for name, value in state.items():
+        if name in parameters and value.numel() != parameters[name].numel():
+            raise FerruleError(
+                f"the residual of '{name}' has {value.numel()} elements, the parameter {parameters[name].numel()}: "
+                "it was saved from another model",
+                "invalid_argument",
+            )
+    unknown = [name for name in state if name not in parameters]
+    if unknown:
+        warnings.warn(
+            f"{len(unknown)} of {len(state)} residuals are of parameters that this model does not have, and are left "
+            f"out: {', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}",
+            stacklevel=2,
+        )
+    known = {name: value for name, value in state.items() if name in parameters}
+    reducer.table.load({name: value.detach().cpu().float().numpy() for name, value in known.items()})
 
 
 def is_disabled() -> bool:
@@ -104,14 +139,26 @@ def _make_hook(reducer: Reducer):
     return ferrule_hook
 
 
-def _reducer_of(ddp_model: torch.nn.Module) -> Reducer:
+def _reducer_of(ddp_model: torch.nn.Module) -> Reducer | None:
+    """None for a model that compress() left alone because of FERRULE_DISABLE."""
     reducer = _reducers.get(ddp_model)
-    if reducer is None:
+    if reducer is None and ddp_model not in _left_alone:
         raise FerruleError(
-            "this model is not compressed: call ferrule.torch.compress(model) first, without FERRULE_DISABLE",
+            "this model is not compressed: call ferrule.torch.compress(model) first",
             "invalid_argument",
         )
     return reducer
+
+
+def _check_ranks(communicator: Communicator, process_group: dist.ProcessGroup) -> None:
+    """Other ranks than DDP's would average the wrong gradients, or wait for ranks that never come."""
+    rank, size = dist.get_rank(process_group), dist.get_world_size(process_group)
+    if (communicator.rank, communicator.size) != (rank, size):
+        raise FerruleError(
+            f"the communicator is rank {communicator.rank} of {communicator.size}, but the model's process group is "
+            f"rank {rank} of {size}; give one over the same ranks in the same order, or none",
+            "invalid_argument",
+        )
 
 
 def _check(ddp_model: torch.nn.Module, parameters: dict[str, torch.Tensor]) -> None:
