@@ -218,7 +218,7 @@ FERRULE_API ferruleResult_t ferruleCodecErrorBound(ferruleCodec_t codec, const v
                                                    ferruleDataType_t dtype, double* bound);
 /* Per element: the largest absolute error that an all-reduce (sum or avg) over `nranks` may make, from the
  * sum over ranks of the largest magnitude of each element's block. `magnitudes` and `bounds` hold count
- * doubles; may be equal. */
+ * doubles; may be equal. Algorithm "auto": the largest bound of those that it may choose. */
 FERRULE_API ferruleResult_t ferruleAllReduceErrorBound(ferruleCodec_t codec, const char* algorithm,
                                                        int nranks, ferruleDataType_t dtype, ferruleRedOp_t op,
                                                        const double* magnitudes, size_t count,

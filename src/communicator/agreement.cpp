@@ -36,6 +36,11 @@ std::string_view value_of(const std::vector<std::pair<std::string_view, std::str
 
 }  // namespace
 
+std::string Intent::descriptor() const {
+  return plan->descriptor() +
+         fmt::format("seed={}\nstep={}\ntensor={}\n", draws.seed, draws.step, draws.tensor);
+}
+
 std::uint32_t Agreement::rounds() const {
   std::uint32_t count = 0;
   while ((std::int64_t{1} << count) < membership_.size()) ++count;
@@ -54,7 +59,7 @@ Agreement::Record* Agreement::find(std::uint32_t sequence) {
 
 void Agreement::send_round(const Intent& intent, std::uint32_t round) {
   control_.send_agree(peer_at(std::int64_t{1} << round), intent.sequence, round, intent.identity,
-                      intent.descriptor);
+                      intent.descriptor());
 }
 
 void Agreement::begin(const Intent& intent) {
@@ -86,7 +91,7 @@ void Agreement::ask_all() {
   const Record& record = *find(current_);
   for (std::int32_t peer = 0; peer < membership_.size(); ++peer) {
     if (peer == membership_.rank) continue;
-    control_.send_agree(peer, current_, kEveryRound, record.intent.identity, record.intent.descriptor);
+    control_.send_agree(peer, current_, kEveryRound, record.intent.identity, record.intent.descriptor());
   }
 }
 
@@ -122,7 +127,8 @@ void Agreement::compare(Record& record, std::int32_t source, std::uint64_t ident
 }
 
 std::string Agreement::explain(const Intent& mine, std::int32_t source, const std::string& theirs) const {
-  const auto my_fields = parse_descriptor(mine.descriptor);
+  const std::string own = mine.descriptor();
+  const auto my_fields = parse_descriptor(own);
   const auto their_fields = parse_descriptor(theirs);
   std::string differences;
   for (const auto& [name, value] : my_fields) {

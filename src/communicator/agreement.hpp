@@ -10,22 +10,36 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "communicator/control.hpp"
 #include "ferrule/status.hpp"
+#include "plan/plan.hpp"
 #include "transport/registry.hpp"
 
 namespace ferrule::communicator {
 
+/// What keys the random bits of stochastic rounding.
+struct Draws {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t tensor = 0;
+};
+
 /// What a rank does in one collective.
 struct Intent {
   std::uint32_t sequence = 0;
-  std::uint64_t identity = 0;
-  std::string descriptor;  ///< "key=value" lines
+  std::uint64_t identity = 0;  ///< of the plan and the draws
+  std::shared_ptr<const plan::Plan> plan;
+  Draws draws;
   bool agreed_before = false;
+
+  /// "key=value" lines of all that ranks must agree on. Made only when somebody asks: most collectives never
+  /// need it.
+  std::string descriptor() const;
 };
 
 /// Used by the transport's owner only.

@@ -7,6 +7,7 @@
 
 #include "codec/error_bound.hpp"
 #include "communicator/c_api.hpp"
+#include "plan/selection.hpp"
 
 namespace ferrule::c_api {
 namespace {
@@ -45,12 +46,10 @@ Status encode_with_residual(ferruleCodec_t codec, codec::EncodeArgs args, residu
     return Status(ErrorCode::invalid_argument,
                   fmt::format("the residual has {} elements, the tensor {}", kept.count(), args.count));
   }
-  HugeBuffer spare;
-  residual::Update update;
-  FERRULE_RETURN_IF_ERROR(update.begin(kept, spare));
-  args.feedback = {update.before(), update.after(), true};
+  FERRULE_RETURN_IF_ERROR(kept.try_use());
+  args.feedback = {kept.values(), kept.values(), true};  // an encode cannot fail: in place
   codec->codec->encode(args);
-  update.commit();
+  kept.end_use();
   return {};
 }
 
@@ -171,12 +170,18 @@ ferruleResult_t ferruleAllReduceErrorBound(ferruleCodec_t codec, const char* alg
     if (algorithm == nullptr) return null_argument("algorithm");
     if ((magnitudes == nullptr || bounds == nullptr) && count != 0)
       return null_argument("magnitudes or bounds");
+    if (op != ferruleSum && op != ferruleAvg) {
+      return Status(ErrorCode::unsupported, "error bounds exist for sum and avg only");
+    }
     const auto* found = ferrule::collectives::find_algorithm(algorithm);
-    if (found == nullptr || nranks < 1) {
+    const bool automatic = std::string_view(algorithm) == "auto";
+    if ((found == nullptr && !automatic) || nranks < 1) {
       return Status(ErrorCode::invalid_argument,
                     fmt::format("no algorithm '{}' for {} ranks", algorithm, nranks));
     }
-    const codec_ns::SumBound sum{found->encodes(nranks), static_cast<std::uint32_t>(nranks), type,
+    const std::uint32_t encodes =
+        automatic ? ferrule::plan::most_encodes(nranks, type, codec->codec->exact()) : found->encodes(nranks);
+    const codec_ns::SumBound sum{encodes, static_cast<std::uint32_t>(nranks), type,
                                  static_cast<ReduceOp>(op)};
     for (std::size_t i = 0; i < count; ++i)
       bounds[i] = codec_ns::sum_error_bound(*codec->codec, sum, magnitudes[i]);

@@ -1,4 +1,7 @@
 // C API: collectives, their handles, residuals.
+#include <chrono>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "communicator/c_api.hpp"
@@ -8,6 +11,22 @@ using ferrule::ErrorCode;
 using ferrule::Status;
 using namespace ferrule::c_api;  // NOLINT: this file is the other half of that namespace
 namespace communicator = ferrule::communicator;
+
+namespace {
+
+// The communicator is being destroyed by another thread, which ends all its work, well or not.
+Status wait_for_destruction(const communicator::Work& work, Deadline until) {
+  while (!work.done.load(std::memory_order_acquire)) {
+    if (until.passed()) {
+      return Status(ErrorCode::timeout,
+                    "the collective is not done yet; its communicator is being destroyed");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return work.status;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -37,10 +56,16 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
     call.tensor = given.tensor;
     call.timeout = std::chrono::nanoseconds(given.timeout_ns);
     const bool background = given.work != nullptr;
+    // Made first: once the collective is queued, nothing may fail that would leave the caller without its
+    // handle.
+    auto handle = background ? std::make_unique<ferruleWork>() : nullptr;
+    if (background) *given.work = nullptr;
     auto work = comm->communicator->all_reduce(call, background);
     FERRULE_RETURN_IF_ERROR(work.status());
     if (!background) return comm->communicator->wait(**work, Deadline::never());
-    *given.work = new ferruleWork{*work, comm->communicator};
+    handle->work = *work;
+    handle->communicator = comm->communicator;
+    *given.work = handle.release();
     return {};
   });
 }
@@ -54,10 +79,10 @@ ferruleResult_t ferruleWorkWait(ferruleWork_t work, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     if (work == nullptr) return null_argument("work");
     if (work->work->done.load(std::memory_order_acquire)) return work->work->status;
-    const auto communicator = work->communicator.lock();
-    if (communicator == nullptr) return work->work->status;  // destroying it has ended all its work
     const Deadline until =
         timeout_ns < 0 ? Deadline::never() : Deadline::after(std::chrono::nanoseconds(timeout_ns));
+    const auto communicator = work->communicator.lock();
+    if (communicator == nullptr) return wait_for_destruction(*work->work, until);
     return communicator->wait(*work->work, until);
   });
 }

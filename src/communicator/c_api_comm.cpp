@@ -1,4 +1,6 @@
 // C API: communicators.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -76,7 +78,9 @@ ferruleResult_t ferruleCommInitStore(ferruleComm_t* comm, int nranks, int rank, 
 
 ferruleResult_t ferruleCommInitLocal(ferruleComm_t* comms, int nranks, const ferruleConfig_t* config) {
   return guarded([&]() -> Status {
+    if (nranks < 1) return Status(ErrorCode::invalid_argument, fmt::format("{} ranks: at least 1", nranks));
     if (comms == nullptr) return null_argument("comms");
+    std::fill_n(comms, nranks, nullptr);
     auto read = read_config(config);
     FERRULE_RETURN_IF_ERROR(read.status());
     auto made = communicator::connect_local(nranks, *read);
@@ -112,6 +116,7 @@ ferruleResult_t ferruleCommTransport(ferruleComm_t comm, const char** name) {
 
 ferruleResult_t ferruleCommDestroy(ferruleComm_t comm) {
   return guarded([&]() -> Status {
+    if (comm != nullptr) comm->communicator->close();
     delete comm;
     return {};
   });

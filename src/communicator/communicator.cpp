@@ -86,21 +86,22 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
 }
 
 Communicator::~Communicator() {
+  close();
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  progress_.notify_all();
+  lock.unlock();
+  if (progress_thread_.joinable()) progress_thread_.join();
+  control_.flush(Deadline::after(std::chrono::seconds(1)));
+}
+
+void Communicator::close() {
   std::unique_lock lock(mutex_);
   const Deadline until = Deadline::after(defaults_.timeout);
   while (!queue_.empty() && !until.passed()) take_ownership_and_drive(lock, until);
-  if (!queue_.empty()) {
-    lock.unlock();
-    abort();
-    lock.lock();
-  }
-  closing_ = true;
-  changed_.notify_all();
+  const bool left = !queue_.empty();
   lock.unlock();
-  interrupt_.store(true, std::memory_order_relaxed);
-  transport_->wake();
-  if (progress_thread_.joinable()) progress_thread_.join();
-  control_.flush(Deadline::after(std::chrono::seconds(1)));
+  if (left) abort();
 }
 
 Stats Communicator::stats() {
@@ -175,16 +176,17 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   auto request = resolve(call);
   FERRULE_RETURN_IF_ERROR(request.status());
   auto work = std::make_shared<Work>();
-  auto plan = find_plan(*request, work->intent.agreed_before);
+  bool known = false;
+  auto plan = find_plan(*request, known);
   FERRULE_RETURN_IF_ERROR(plan.status());
+  if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time.
-  work->intent.agreed_before = work->intent.agreed_before && call.count != 0;
-  if (!work->intent.agreed_before) plans_.insert(*request, *plan);
+  work->intent.agreed_before = known && call.count != 0;
   const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
-  work->intent.descriptor =
-      (*plan)->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\n", call.seed, call.step, call.tensor);
+  work->intent.plan = *plan;
+  work->intent.draws = {call.seed, call.step, call.tensor};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -196,14 +198,15 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                work->intent.identity,
                work->intent.sequence,
                defaults_.checksum};
-  work->residual = (*plan)->codec().exact() ? nullptr : call.residual;
+  // Where nothing is encoded, nothing is left behind.
+  work->residual = (*plan)->codec().exact() || membership_.size() == 1 ? nullptr : call.residual;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
-  queue_.push_back(work);
-  if (background) {
-    if (!progress_thread_.joinable()) progress_thread_ = std::thread([this] { run_progress_thread(); });
-    changed_.notify_all();
+  if (background && !progress_thread_.joinable()) {
+    progress_thread_ = std::thread([this] { run_progress_thread(); });
   }
+  queue_.push_back(work);
+  if (background) progress_.notify_one();
   return work;
 }
 
@@ -235,14 +238,24 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
   owned_ = false;
   if (done) {
     if (work->stage == Work::Stage::running) add_times(run_.times());
-    stats_.collectives += 1;
-    if (!work->status.ok() && work->status.code() != ErrorCode::mismatch && broken_.ok())
-      broken_ = work->status;
+    if (!work->status.ok() && !survives(work->status.code()) && broken_.ok()) broken_ = work->status;
+    if (!work->status.ok() && work->connection_lost && broken_.ok()) broken_ = work->status;
     queue_.pop_front();
-    work->done.store(true, std::memory_order_release);
+    end(*work);
+    // Nothing behind a fatal failure can succeed: it fails for the same reason, at once.
+    for (; !broken_.ok() && !queue_.empty(); queue_.pop_front()) {
+      queue_.front()->status = broken_;
+      end(*queue_.front());
+    }
   }
   stats_.counters = transport_->counters();
   changed_.notify_all();
+  if (!queue_.empty() && queue_.front()->background) progress_.notify_one();
+}
+
+void Communicator::end(Work& work) {
+  stats_.collectives += 1;
+  work.done.store(true, std::memory_order_release);
 }
 
 void Communicator::add_times(const executor::Times& times) {
@@ -258,15 +271,15 @@ void Communicator::run_progress_thread() {
     const auto needed = [this] {
       return closing_ || (!owned_ && !queue_.empty() && queue_.front()->background);
     };
-    changed_.wait(lock, needed);
-    if (changed_.wait_for(lock, kGrace, [this] { return closing_ || owned_ || queue_.empty(); })) continue;
+    progress_.wait(lock, needed);
+    if (progress_.wait_for(lock, kGrace, [this] { return closing_ || owned_ || queue_.empty(); })) continue;
     take_ownership_and_drive(lock, Deadline::never());
   }
 }
 
 void Communicator::abort() {
-  abort_requested_.store(true, std::memory_order_relaxed);
-  interrupt_.store(true, std::memory_order_relaxed);
+  abort_requested_.store(true);
+  interrupt_.store(true);
   transport_->wake();
   std::unique_lock lock(mutex_);
   if (broken_.ok()) {

@@ -62,6 +62,11 @@ struct Stats {
   transport::Counters counters;
 };
 
+/// Errors after which the communicator is as good as before: nothing was half done.
+constexpr bool survives(ErrorCode code) {
+  return code == ErrorCode::mismatch || code == ErrorCode::invalid_argument;
+}
+
 /// Thread safe.
 class Communicator {
  public:
@@ -69,7 +74,6 @@ class Communicator {
                                                     transport::Membership membership, Defaults defaults);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  /// Waits for what is queued, at most the timeout.
   ~Communicator();
 
   std::int32_t rank() const { return membership_.rank; }
@@ -84,6 +88,8 @@ class Communicator {
   Status wait(Work& work, Deadline until);
   /// Ends all pending and later work with `aborted`.
   void abort();
+  /// Drives what is queued to its end, at most the timeout; what is left then is aborted.
+  void close();
 
  private:
   Communicator(std::unique_ptr<transport::Transport> transport, transport::Membership membership,
@@ -107,6 +113,7 @@ class Communicator {
   void take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until);
   void run_progress_thread();
   void add_times(const executor::Times& times);
+  void end(Work& work);
 
   std::unique_ptr<transport::Transport> transport_;
   const transport::Membership membership_;
@@ -116,7 +123,8 @@ class Communicator {
 
   // Under mutex_.
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;   ///< for those who wait for work
+  std::condition_variable progress_;  ///< for the progress thread
   std::deque<std::shared_ptr<Work>> queue_;
   bool owned_ = false;
   bool closing_ = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -168,14 +169,22 @@ Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t si
   std::vector<std::unique_ptr<Communicator>> all(static_cast<std::size_t>(size));
   std::vector<Status> errors(all.size());
   std::vector<std::thread> threads;
-  for (std::int32_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto made = connect_through(store, {"local", rank, size}, config, true);
-      errors[static_cast<std::size_t>(rank)] = made.status();
-      if (made.ok()) all[static_cast<std::size_t>(rank)] = std::move(made).value();
-    });
+  const auto make = [&](std::int32_t rank) {
+    auto made = connect_through(store, {"local", rank, size}, config, true);
+    errors[static_cast<std::size_t>(rank)] = made.status();
+    if (made.ok()) all[static_cast<std::size_t>(rank)] = std::move(made).value();
+  };
+  Status started;
+  for (std::int32_t rank = 0; rank < size && started.ok(); ++rank) {
+    try {
+      threads.emplace_back(make, rank);
+    } catch (const std::system_error& error) {  // those that run end by their deadline
+      started = Status(ErrorCode::system,
+                       fmt::format("could not start a thread for rank {}: {}", rank, error.what()));
+    }
   }
   for (std::thread& thread : threads) thread.join();
+  FERRULE_RETURN_IF_ERROR(started);
   for (const Status& error : errors) FERRULE_RETURN_IF_ERROR(error);
   return all;
 }

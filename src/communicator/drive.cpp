@@ -2,6 +2,8 @@
 // thread that owns the transport at the time.
 #include <fmt/format.h>
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "base/log.hpp"
@@ -19,7 +21,12 @@ constexpr std::chrono::milliseconds kFarewell{200};
 
 bool Communicator::drive(Work& work, Deadline until) {
   bool done = false;
-  const Status status = drive_to_end(work, until, done);
+  Status status;
+  try {
+    status = drive_to_end(work, until, done);
+  } catch (const std::exception& error) {  // no memory: the collective fails, its waiters must still be told
+    status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
+  }
   if (!status.ok()) {
     fail(work, status);
     return true;
@@ -31,17 +38,15 @@ bool Communicator::drive(Work& work, Deadline until) {
 Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
   if (work.stage == Work::Stage::queued) FERRULE_RETURN_IF_ERROR(begin(work));
   while (true) {
-    interrupt_.store(false, std::memory_order_relaxed);
-    if (abort_requested_.load(std::memory_order_relaxed)) {
+    interrupt_.store(false);  // sequentially consistent with abort(), or its request could be missed
+    if (abort_requested_.load()) {
       return Status(ErrorCode::aborted, fmt::format("all_reduce #{} was aborted on {}", work.intent.sequence,
                                                     membership_.describe(membership_.rank)));
     }
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     if (work.deadline->passed()) return timed_out(work);
     warn_of_stall(work);
-    const Deadline pause =
-        earlier(earlier(until, *work.deadline),
-                work.stall_warned ? *work.deadline : Deadline(work.began + defaults_.stall_warn));
+    const Deadline pause = earlier(earlier(until, *work.deadline), work.stall.value_or(*work.deadline));
     auto advanced =
         work.stage == Work::Stage::agreeing ? agree(work, pause) : run_.advance(pause, interrupt_);
     if (!advanced.ok() && advanced.status().code() == ErrorCode::mismatch &&
@@ -63,6 +68,7 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
 Status Communicator::begin(Work& work) {
   work.began = Deadline::Clock::now();
   work.deadline = Deadline::after(work.timeout);
+  if (defaults_.stall_warn.count() != 0) work.stall = Deadline::after(defaults_.stall_warn);
   work.bytes_before = transport_->counters().bytes_sent;
   work.stage = Work::Stage::agreeing;
   control_.reap();
@@ -75,8 +81,7 @@ Result<bool> Communicator::agree(Work& work, Deadline until) {
   while (true) {
     auto agreed = agreement_.step();
     if (!agreed.ok() || *agreed) return agreed;
-    if (until.passed() || work.deadline->passed() || abort_requested_.load(std::memory_order_relaxed))
-      return false;
+    if (until.passed() || work.deadline->passed() || abort_requested_.load()) return false;
     FERRULE_RETURN_IF_ERROR(transport_->progress(until));
   }
 }
@@ -85,7 +90,7 @@ Result<bool> Communicator::agree(Work& work, Deadline until) {
 Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
   agreement_.ask_all();
   const Deadline until = earlier(*work.deadline, Deadline::after(kSettle));
-  while (!until.passed()) {
+  while (!until.passed() && !abort_requested_.load()) {
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     FERRULE_RETURN_IF_ERROR(transport_->progress(until));
   }
@@ -94,11 +99,11 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
 }
 
 void Communicator::fail(Work& work, const Status& why) {
-  const bool mismatch = why.code() == ErrorCode::mismatch;
   const bool told = agreement_.failure_of(work.intent.sequence).has_value();
   if (!told) agreement_.tell_failed(work.intent.sequence, why);
-  // After a disagreement the communicator lives on: let its messages end by themselves.
-  run_.cancel(Deadline::after(mismatch ? std::chrono::nanoseconds(kSettle) : std::chrono::nanoseconds(0)));
+  // Where the communicator lives on, its messages are left to end by themselves.
+  const auto grace = survives(why.code()) ? std::chrono::nanoseconds(kSettle) : std::chrono::nanoseconds(0);
+  work.connection_lost = run_.cancel(Deadline::after(grace));
   transport_->retire(work.intent.sequence);
   control_.flush(Deadline::after(kFarewell));
   agreement_.finish(work.intent.sequence);
@@ -117,8 +122,8 @@ void Communicator::succeed(Work& work) {
 }
 
 void Communicator::warn_of_stall(Work& work) {
-  if (work.stall_warned || Deadline::Clock::now() - work.began < defaults_.stall_warn) return;
-  work.stall_warned = true;
+  if (!work.stall.has_value() || !work.stall->passed()) return;
+  work.stall.reset();
   log::warn("waiting for {} in all_reduce #{} of {} bytes", missing_ranks(work), work.intent.sequence,
             work.job.plan->count() * element_bytes(work.job.plan->dtype()));
 }

@@ -326,7 +326,7 @@ codec::Feedback Run::feedback(const Instruction& instruction, std::size_t begin)
   return {};
 }
 
-void Run::cancel(Deadline grace) {
+bool Run::cancel(Deadline grace) {
   const auto under_way = [this] {
     std::size_t sends = 0;
     for (std::size_t i = 0; i < active_; ++i) {
@@ -347,6 +347,7 @@ void Run::cancel(Deadline grace) {
   while (under_way() != 0 && !grace.passed()) {
     if (!transport_.progress(grace).ok()) break;
   }
+  const bool forced = under_way() != 0;
   for (std::size_t i = 0; i < active_; ++i) {
     for (std::size_t k = 0; k < slices_[i]->send_posted.size(); ++k) {
       transport::Send& send = *slices_[i]->sends[k];
@@ -354,6 +355,7 @@ void Run::cancel(Deadline grace) {
     }
   }
   active_ = 0;
+  return forced;
 }
 
 std::vector<std::int32_t> Run::waiting_for() const {

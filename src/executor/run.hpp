@@ -60,8 +60,8 @@ class Run {
   /// on. An error is final: call cancel().
   Result<bool> advance(Deadline until, const std::atomic<bool>& interrupt);
   /// Takes back what is posted and gives back what was received. Sends may still end by themselves until
-  /// `grace`.
-  void cancel(Deadline grace);
+  /// `grace`; true: some had to be taken back by force.
+  bool cancel(Deadline grace);
   /// Ranks whose messages the oldest slice waits for, without doubles.
   std::vector<std::int32_t> waiting_for() const;
   const Times& times() const { return times_; }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -52,6 +53,16 @@ Result<const collectives::AlgorithmDesc*> choose_algorithm(const Situation& situ
                   fmt::format("the selection table names '{}', which is not registered", row.algorithm));
   }
   return Status(ErrorCode::internal, "the selection table has no row for this collective");
+}
+
+std::uint32_t most_encodes(std::int32_t world, DType dtype, bool exact) {
+  std::uint32_t most = 0;
+  for (const Row& row : kTable) {
+    const auto* algorithm = collectives::find_algorithm(row.algorithm);
+    if (algorithm == nullptr || !fits(row, {world, 0, dtype, exact})) continue;
+    most = std::max(most, algorithm->encodes(world));
+  }
+  return most;
 }
 
 }  // namespace ferrule::plan

@@ -20,4 +20,7 @@ struct Situation {
 /// The first row of the table that fits. An error only if a row names an algorithm that this build lacks.
 Result<const collectives::AlgorithmDesc*> choose_algorithm(const Situation& situation);
 
+/// The most encodes one after another that any choice for this world, dtype and codec has, whatever the size.
+std::uint32_t most_encodes(std::int32_t world, DType dtype, bool exact);
+
 }  // namespace ferrule::plan

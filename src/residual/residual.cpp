@@ -32,13 +32,18 @@ Result<std::unique_ptr<Residual>> Residual::create(std::size_t count) {
   return residual;
 }
 
+Status Residual::try_use() {
+  if (!in_use_.exchange(true, std::memory_order_acquire)) return {};
+  return Status(ErrorCode::invalid_argument,
+                "the residual is in use by another collective: give each collective under way its own");
+}
+
+void Residual::end_use() { in_use_.store(false, std::memory_order_release); }
+
 Update::~Update() { roll_back(); }
 
 Status Update::begin(Residual& residual, HugeBuffer& spare) {
-  if (residual.in_use_.exchange(true, std::memory_order_acquire)) {
-    return Status(ErrorCode::invalid_argument,
-                  "the residual is in use by another collective: give each collective under way its own");
-  }
+  FERRULE_RETURN_IF_ERROR(residual.try_use());
   residual_ = &residual;
   spare_ = &spare;
   const std::size_t bytes = residual.count_ * sizeof(float);
@@ -57,7 +62,14 @@ Status Update::begin(Residual& residual, HugeBuffer& spare) {
 
 void Update::commit() {
   if (!active()) return;
-  std::swap(residual_->buffer_, next_);
+  const std::size_t bytes = residual_->count_ * sizeof(float);
+  if (next_.bytes() > 2 * bytes) {
+    // A large spare must not settle in a small residual: copying little is cheaper than to allocate much
+    // again.
+    if (bytes != 0) std::memcpy(residual_->buffer_.data(), next_.data(), bytes);
+  } else {
+    std::swap(residual_->buffer_, next_);
+  }
   end();
 }
 
@@ -68,7 +80,7 @@ void Update::roll_back() {
 void Update::end() {
   if (next_.bytes() > spare_->bytes()) std::swap(*spare_, next_);
   next_ = HugeBuffer();
-  std::exchange(residual_, nullptr)->in_use_.store(false, std::memory_order_release);
+  std::exchange(residual_, nullptr)->end_use();
 }
 
 void keep_where_not_finite(const void* out, DType dtype, std::size_t count, const float* before,

@@ -25,6 +25,10 @@ class Residual {
   /// Valid until the next collective that uses this residual.
   float* values() const { return reinterpret_cast<float*>(buffer_.data()); }
 
+  /// For one user at a time; `invalid_argument` while there is another. Ended by end_use().
+  Status try_use();
+  void end_use();
+
  private:
   friend class Update;
   explicit Residual(std::size_t count) : count_(count) {}

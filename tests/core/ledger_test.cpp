@@ -145,5 +145,41 @@ TEST(Residuals, AreLeftAloneByExactCollectives) {
   });
 }
 
+TEST(Residuals, AreLeftAloneInAWorldOfOne) {
+  run_world(1, [](int, Communicator& comm) {
+    Member member(comm, "direct", "int4");
+    member.residual.values()[5] = 2.5F;
+    const auto input = random_values(kCount, 4);
+    EXPECT_EQ(member.reduce(input, 0), input);
+    EXPECT_EQ(member.residual.values()[5], 2.5F);
+  });
+}
+
+// The spare buffer goes from one residual to the next; its size must not, nor its values.
+TEST(Residuals, OfDifferentSizesShareOneSpare) {
+  run_world(2, [](int rank, Communicator& comm) {
+    std::vector<Residual> residuals;
+    for (const std::size_t count : {100000UL, 500UL, 700UL})
+      residuals.push_back(Residual::create(count).value());
+    for (int step = 0; step < 4; ++step) {
+      for (const Residual& residual : residuals) {
+        auto data = random_values(residual.values().size(), static_cast<unsigned>(10 * step + rank));
+        const auto input = data;
+        const std::vector<float> before(residual.values().begin(), residual.values().end());
+        AllReduceOptions options;
+        options.codec = "int4";
+        options.algorithm = "direct";
+        options.residual = &residual;
+        ASSERT_TRUE(comm.all_reduce({data.data(), data.size()}, ReduceOp::sum, options).ok());
+        std::vector<double> books(data.size());
+        for (std::size_t i = 0; i < data.size(); ++i)
+          books[i] = double{input[i]} + before[i] - residual.values()[i];
+        ASSERT_TRUE(comm.all_reduce({books.data(), books.size()}).ok());
+        for (std::size_t i = 0; i < data.size(); ++i) ASSERT_NEAR(books[i], data[i], 1e-4);
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ferrule::testing

@@ -25,6 +25,15 @@ constexpr std::size_t kSegmentLimitBytes = 65536;
 
 bool user_set(std::string_view key) { return std::getenv(fmt::format("UCX_{}", key).c_str()) != nullptr; }
 
+/// The user's variables for a key: those of shared memory also exist for each kind of it.
+bool user_chose(std::string_view key) {
+  if (user_set(key)) return true;
+  if (key == "RX_SEG_SIZE") return user_set("TCP_RX_SEG_SIZE");
+  if (!key.starts_with("MM_")) return false;
+  const std::string rest(key.substr(3));
+  return user_set("POSIX_" + rest) || user_set("SYSV_" + rest);
+}
+
 /// "65000", "64K", "1m": the sizes that UCX understands; 0 when it is none of these ("auto", "inf").
 std::size_t parse_size(const char* text) {
   char* end = nullptr;
@@ -83,13 +92,13 @@ void remove_signal_handlers() {
 
 std::vector<Setting> wanted_settings(const PathChoice& choice, const Membership& membership) {
   std::vector<Setting> settings = {
-      // One message of kSharedMemoryMessageBytes with its headers is one fragment.
-      {"POSIX_SEG_SIZE", "65000"},
-      {"SYSV_SEG_SIZE", "65000"},
-      {"TCP_RX_SEG_SIZE", "256K"},
+      // One message of kSharedMemoryMessageBytes with its headers is one fragment. Keys are those of UCX's
+      // tables,
+      // without the prefix that a variable has: UCX takes any key, and ignores what is in no table.
+      {"MM_SEG_SIZE", "65000"},
+      {"RX_SEG_SIZE", "256K"},  // TCP
       // Buffers are taken from /dev/shm in groups of this many segments (default 512: 33 MB a rank).
-      {"POSIX_RX_BUFS_GROW", "64"},
-      {"SYSV_RX_BUFS_GROW", "64"},
+      {"MM_RX_BUFS_GROW", "64"},
       // Without it, endpoints that report a dead peer leave shared memory for TCP loopback.
       {"MM_ERROR_HANDLING", "y"},
       {"KEEPALIVE_INTERVAL", "1s"},
@@ -103,10 +112,7 @@ std::vector<Setting> wanted_settings(const PathChoice& choice, const Membership&
 
 Status apply_settings(ucp_config_t* config, std::span<const Setting> settings) {
   for (const auto& [key, value] : settings) {
-    // A variable for all shared-memory transports counts as the user's choice for each of them.
-    const auto underscore = key.find('_');
-    const bool shared_memory = key.starts_with("POSIX_") || key.starts_with("SYSV_");
-    if (user_set(key) || (shared_memory && user_set("MM" + key.substr(underscore)))) continue;
+    if (user_chose(key)) continue;
     if (const auto status = ucp_config_modify(config, key.c_str(), value.c_str()); status != UCS_OK) {
       return ucx_error(fmt::format("setting UCX_{}={}", key, value), status);
     }
