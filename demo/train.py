@@ -70,6 +70,8 @@ def train(run: Run, communicator: ferrule.Communicator) -> dict:
     )
     optimizer = make_optimizer(run, model)
     share = list(batches(run, len(labels)))
+    # The rate falls to zero, so that the last steps settle instead of jumping about.
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / len(share))
     losses, step_ends_s = [], []
     dist.barrier()
     sent_before = communicator.stats()["bytes_sent"]
@@ -79,6 +81,7 @@ def train(run: Run, communicator: ferrule.Communicator) -> dict:
         loss = nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
         loss.backward()
         optimizer.step()
+        schedule.step()
         losses.append(loss.item())
         step_ends_s.append(time.monotonic() - start_s)
         say(progress=step + 1, steps=len(share), loss=losses[-1])
