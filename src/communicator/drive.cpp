@@ -66,7 +66,6 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
 }
 
 Status Communicator::begin(Work& work) {
-  work.began = Deadline::Clock::now();
   work.deadline = Deadline::after(work.timeout);
   if (defaults_.stall_warn.count() != 0) work.stall = Deadline::after(defaults_.stall_warn);
   work.bytes_before = transport_->counters().bytes_sent;

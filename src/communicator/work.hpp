@@ -28,9 +28,8 @@ struct Work {
 
   Stage stage = Stage::queued;
   std::optional<Deadline> deadline;  ///< set when it begins: waiting behind other collectives does not count
-  Deadline::Clock::time_point began;
-  std::optional<Deadline> stall;  ///< when to warn that nothing comes; none: not (again)
-  bool connection_lost = false;   ///< ending it took a connection by force
+  std::optional<Deadline> stall;     ///< when to warn that nothing comes; none: not (again)
+  bool connection_lost = false;      ///< ending it took a connection by force
   std::uint64_t bytes_before = 0;
 
   // Valid once `done` is true (release/acquire).

@@ -14,7 +14,7 @@ struct Run::Slice {
   std::size_t next = 0;  ///< instruction to execute next
   std::byte* scratch = nullptr;
   std::vector<std::uint32_t> uses_left;  ///< by slot; a received view goes back when it reaches 0
-  // By number of the send or receive. `posted_*` is false where the range is empty or its turn has not come.
+  // By number of the send or receive. `*_posted` is false where the range is empty or its turn has not come.
   std::vector<std::unique_ptr<transport::Send>> sends;
   std::vector<std::unique_ptr<transport::Recv>> recvs;
   std::vector<std::uint32_t> send_slots;
