@@ -124,7 +124,7 @@ Result<Settings> Settings::from(const Environment& environment) {
     Status status = parse(row, given.empty() ? row.default_text : given, value);
     if (!status.ok() && !row.bad_value_is_error) status = parse(row, row.default_text, value);
     if (!status.ok()) return name_variable(row, status);
-    if (!given.empty()) settings.given_.emplace_back(row.name, given);
+    if (!given.empty()) settings.given_.emplace_back(row.name, row.is_secret ? "(set)" : given);
   }
   return settings;
 }

@@ -42,6 +42,7 @@ class Settings {
   }
 
   /// The settings that were set, "FERRULE_CODEC=int4 FERRULE_TIMEOUT=5s"; "" where all have their defaults.
+  /// Of a secret only that it is set.
   std::string describe() const;
 
  private:

@@ -19,6 +19,8 @@ struct SettingRow {
   std::string_view meaning;
   /// A bad value is an error, except where the setting only concerns what people see.
   bool bad_value_is_error = true;
+  /// The value is never shown.
+  bool is_secret = false;
 };
 
 inline constexpr SettingRow kSettingRows[] = {
@@ -31,7 +33,8 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_TIMEOUT", SettingType::duration, "60s", ">0",
      "Deadline of a collective, and of forming a communicator, where the call gives none."},
     {"FERRULE_CODEC", SettingType::text, "none", "",
-     "Codec of float sums and averages where the call names none, e.g. `int4:block=128`. `none` is exact."},
+     "Codec of float sums and averages where the call names none, e.g. `int4:block=128`. `none` is exact. "
+     "`auto:int4` and the like: only where that is expected to be faster."},
     {"FERRULE_ALGO", SettingType::text, "auto", "",
      "Algorithm where the call names none, e.g. `direct`, `ring`, `tree`."},
     {"FERRULE_TRANSPORT", SettingType::text, "auto", "", "Transport, e.g. `ucx`, `loopback`."},
@@ -42,7 +45,14 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_SLICE", SettingType::bytes, "0", "",
      "Payload of one message. 0: what the transport is fastest with."},
     {"FERRULE_SLICES_IN_FLIGHT", SettingType::count, "0", "",
-     "Slices of a collective under way at a time. 0: what the transport asks for."},
+     "Slices of a collective under way at a time. 0: what the transport asks for, and more where latency is "
+     "long."},
+    {"FERRULE_TUNING", SettingType::text, "measure", "",
+     "What the choice of algorithm, of slices in flight and of `auto:` codecs goes by. `measure`: figures "
+     "taken when a "
+     "communicator is made (some milliseconds). `file:PATH`: figures that ferrule-probe has saved. "
+     "`builtin`: "
+     "constants, for choices that are the same in every run."},
     {"FERRULE_CHECKSUM", SettingType::flag, "0", "",
      "Checksum payloads too, not only message headers. Costs a pass over the wire bytes."},
     {"FERRULE_MIN_BYTES", SettingType::bytes, "16K", "",
@@ -59,6 +69,13 @@ inline constexpr SettingRow kSettingRows[] = {
      "Ports that Ferrule may listen on, e.g. `20000-20015`. Empty: see docs/rendezvous.md."},
     {"FERRULE_RENDEZVOUS", SettingType::text, "", "",
      "Where ranks meet: `tcp://host:port` or `file:///path`. Empty: from the launcher."},
+    {"FERRULE_JOB_SECRET", SettingType::text, "", "",
+     "Secret of the job, the same on all ranks, at least 16 characters: ranks that do not know it are "
+     "refused. Empty: no authentication. See docs/security.md.",
+     true, true},
+    {"FERRULE_JOB_SECRET_FILE", SettingType::text, "", "",
+     "File that holds the job's secret, instead of FERRULE_JOB_SECRET; users other than its owner and group "
+     "must have no access to it."},
     {"FERRULE_DISABLE", SettingType::flag, "0", "",
      "1: compression is off: every codec becomes `none`, and `ferrule.torch` leaves models as they are."},
     {"FERRULE_STALL_WARN", SettingType::duration, "10s", "",

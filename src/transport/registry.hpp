@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/deadline.hpp"
+#include "base/secret_key.hpp"
 #include "ferrule/status.hpp"
 #include "transport/transport.hpp"
 
@@ -29,6 +31,9 @@ struct Membership {
   std::vector<Peer> peers;         ///< one a rank
   std::uint64_t communicator = 0;  ///< identity of the communicator
   std::string interface;           ///< this rank's network interface, e.g. "eth0"; empty if undecided
+  /// Where ranks have authenticated each other: a key of this communicator's alone. A transport lets it prove
+  /// that whoever connects is the rank that it says.
+  std::optional<SecretKey> link_key;
 
   std::int32_t size() const { return static_cast<std::int32_t>(peers.size()); }
   bool single_host() const;

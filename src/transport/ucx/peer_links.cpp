@@ -50,7 +50,8 @@ Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline de
 
 Status UcxTransport::greet(Link& to) {
   FERRULE_RETURN_IF_ERROR(create_endpoint(to));
-  send_link_message(to, hello_);
+  to.hello = link_message(to, LinkEvent::hello);
+  send_link_message(to, to.hello);
   return {};
 }
 
@@ -105,6 +106,17 @@ Status UcxTransport::wait_for_hellos(Deadline deadline) {
                       "running, and does a firewall stand between?",
                       membership_.describe(rank()), names, choice_.tls.empty() ? "all" : choice_.tls,
                       membership_.interface.empty() ? "any" : membership_.interface)};
+}
+
+LinkMessage UcxTransport::link_message(const Link& to, LinkEvent event) const {
+  LinkMessage message;
+  message.event = event;
+  message.communicator = membership_.communicator;
+  message.source = rank();
+  message.destination = to.peer;
+  if (event == LinkEvent::farewell) message.messages = to.sent;
+  if (membership_.link_key) message.prove(*membership_.link_key);
+  return message;
 }
 
 void UcxTransport::send_link_message(Link& to, const LinkMessage& message) {
@@ -211,9 +223,7 @@ void UcxTransport::reap() {
 void UcxTransport::say_farewell() {
   for (auto& to : links_) {
     if (to.endpoint == nullptr) continue;
-    to.farewell = hello_;
-    to.farewell.event = LinkEvent::farewell;
-    to.farewell.messages = to.sent;
+    to.farewell = link_message(to, LinkEvent::farewell);
     send_link_message(to, to.farewell);
     ucp_request_param_t param{};
     keep(ucp_ep_flush_nbx(to.endpoint, &param));

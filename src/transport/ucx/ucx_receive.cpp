@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/log.hpp"
 #include "transport/ucx/am_ids.hpp"
 #include "transport/ucx/ucx_transport.hpp"
@@ -91,9 +93,12 @@ ucs_status_t UcxTransport::on_link_message(void* transport, const void* header, 
 
 void UcxTransport::take_link_message(std::span<const std::byte> bytes) {
   const auto message = LinkMessage::parse(bytes, membership_.communicator, size());
-  if (!message || message->source == rank()) {
-    log::warn("UCX: dropped {} bytes on the link channel that are no greeting of this communicator",
-              bytes.size());
+  const bool ours = message && message->source != rank();
+  if (!ours || !message->is_proven(membership_.link_key, rank())) {
+    if (!std::exchange(told_of_strangers_, true)) {
+      log::warn("UCX: rank {} dropped {} bytes on the link channel that are {}", rank(), bytes.size(),
+                ours ? "no proof that their sender belongs to this job" : "no greeting of this communicator");
+    }
     return;
   }
   Link& from = link(message->source);

@@ -104,7 +104,10 @@ std::vector<Setting> wanted_settings(const PathChoice& choice, const Membership&
       {"KEEPALIVE_INTERVAL", "1s"},
   };
   if (!choice.tls.empty()) settings.push_back({"TLS", choice.tls});
-  if (!membership.interface.empty() && !membership.single_host()) {
+  // UCX opens a listening port on each interface that it may use: on this one only, and on none where memory
+  // is shared anyhow. A list of the user's own may name devices that are no interfaces of the system.
+  const bool own_list = choice.path == Path::custom && membership.single_host();
+  if (!membership.interface.empty() && choice.path != Path::shared_memory && !own_list) {
     settings.push_back({"NET_DEVICES", membership.interface});
   }
   return settings;

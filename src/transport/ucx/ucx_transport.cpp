@@ -41,8 +41,6 @@ UcxTransport::UcxTransport(const Membership& membership, PathChoice choice, Cont
     link(peer).transport = this;
     link(peer).peer = peer;
   }
-  hello_.communicator = membership.communicator;
-  hello_.source = membership.rank;
 }
 
 Status UcxTransport::prepare() {

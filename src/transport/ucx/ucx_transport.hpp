@@ -75,7 +75,8 @@ class UcxTransport final : public Transport {
     std::uint64_t received = 0;   ///< messages of it
     std::uint64_t announced = 0;  ///< by its farewell: how many to receive. The farewell may overtake the
                                   ///< last of them, because UCX spreads long messages over several paths.
-    LinkMessage farewell;         ///< ours to it; must live while UCX sends it
+    LinkMessage hello;            ///< ours to it; must live while UCX sends it
+    LinkMessage farewell;         ///< likewise
     ucs_status_t error = UCS_OK;  ///< what UCX reported of the endpoint
     std::optional<Time> suspect;  ///< after an error: when it counts as lost, unless its farewell comes first
     bool complete() const { return left && received >= announced; }
@@ -115,6 +116,7 @@ class UcxTransport final : public Transport {
   Status create_endpoint(Link& to);
   Status watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self);
   Status wait_for_hellos(Deadline deadline);
+  LinkMessage link_message(const Link& to, LinkEvent event) const;
   void send_link_message(Link& to, const LinkMessage& message);
   void look_at_news();
   void look_at_suspects();
@@ -149,7 +151,6 @@ class UcxTransport final : public Transport {
   std::vector<Link> links_;
   std::deque<SendOp> ops_;  ///< never shrinks: addresses stay valid
   std::vector<SendOp*> free_ops_;
-  LinkMessage hello_;
   Counters counters_;
   Status fatal_;
   std::vector<std::int32_t> news_;  ///< peers of which a callback has reported something; looked at outside
@@ -158,8 +159,9 @@ class UcxTransport final : public Transport {
   std::uint32_t polls_ = 0;
   std::uint32_t busy_rounds_ = 0;  ///< how often in a row UCX would not let us sleep
   std::int32_t suspects_ = 0;
-  const void* offered_ = nullptr;  ///< payload that a running callback was offered; still UCX's
-  bool declined_ = false;          ///< it was released before the callback returned
+  const void* offered_ = nullptr;   ///< payload that a running callback was offered; still UCX's
+  bool declined_ = false;           ///< it was released before the callback returned
+  bool told_of_strangers_ = false;  ///< once is enough: they may send as much as they like
   std::atomic<bool> woken_ = false;
 };
 
