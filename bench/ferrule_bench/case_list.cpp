@@ -9,7 +9,7 @@ namespace ferrule::bench {
 namespace {
 
 bool is_raw(const std::string& codec) {
-  const auto spec = CodecSpec::parse(codec);
+  const auto spec = CodecSpec::parse(without_auto(codec));
   return spec.ok() && spec->name == "none";
 }
 

@@ -47,7 +47,10 @@ void add_carried(const Carried& carried, double scale, Expected& expected) {
 class Checker {
  public:
   Checker(const Communicator& comm, const Case& what, const DataSpec& spec)
-      : comm_(comm), what_(what), spec_(spec), codec_(what.lossy ? create(what.codec) : no_codec()) {}
+      : comm_(comm),
+        what_(what),
+        spec_(spec),
+        codec_(what.lossy ? create(std::string(without_auto(what.codec))) : no_codec()) {}
 
   Status judge(const std::byte* result, const Carried& carried);
   Result<Verdict> verdict() const;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ferrule/codec_spec.hpp"
 #include "ferrule/ferrule.hpp"
 
 namespace ferrule::bench {
@@ -41,7 +42,9 @@ Status check_writable(const std::string& path) {
 }  // namespace
 
 Status check_names(const Options& options) {
-  for (const std::string& spec : options.codecs) FERRULE_RETURN_IF_ERROR(Codec::create(spec).status());
+  for (const std::string& spec : options.codecs) {
+    FERRULE_RETURN_IF_ERROR(Codec::create(std::string(without_auto(spec))).status());
+  }
   for (const std::string& name : options.algorithms) {
     if (name != "auto") FERRULE_RETURN_IF_ERROR(check_listed("algorithm", name, ferruleAlgorithmNames()));
   }

@@ -96,7 +96,7 @@ void add_classic_flags(CLI::App& app, Options& o, Texts& t) {
 
 void add_own_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--codec", o.codecs,
-                 "codec, e.g. none, bf16, int8, int4:block=128; may be given several times")
+                 "codec, e.g. none, bf16, int8, int4:block=128, auto:int4; may be given several times")
       ->capture_default_str()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -148,7 +148,7 @@ Status read_types(const Texts& t, Options& o) {
   o.dtypes = *dtypes;
   o.ops = *ops;
   for (const std::string& codec : o.codecs) {
-    auto spec = CodecSpec::parse(codec);
+    auto spec = CodecSpec::parse(without_auto(codec));
     if (!spec.ok()) return spec.status();
   }
   return {};

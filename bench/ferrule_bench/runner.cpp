@@ -119,7 +119,7 @@ Result<std::vector<CaseState>> Runner::states_of(const CaseGroup& group, std::ui
   for (Case what : group.cases) {
     what.count = count;
     if (what.lossy) {
-      auto codec = Codec::create(what.codec);
+      auto codec = Codec::create(std::string(without_auto(what.codec)));
       if (!codec.ok()) return codec.status();
       what.block = std::max<std::size_t>(1, codec->block());
     }

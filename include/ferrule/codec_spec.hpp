@@ -1,5 +1,6 @@
 // The text form of a codec: name[:key=value[,key=value]...], e.g. "int4", "int4:block=128,round=stochastic",
-// "bf16".
+// "bf16". Where a communicator takes a codec, "auto:" may stand in front: that codec where it is expected to
+// be faster than raw, else raw.
 #pragma once
 
 #include <string>
@@ -10,6 +11,15 @@
 #include "ferrule/status.hpp"
 
 namespace ferrule {
+
+inline constexpr std::string_view kAutoCodec = "auto:";
+
+constexpr bool is_auto_codec(std::string_view text) {
+  return text.substr(0, kAutoCodec.size()) == kAutoCodec;
+}
+constexpr std::string_view without_auto(std::string_view text) {
+  return is_auto_codec(text) ? text.substr(kAutoCodec.size()) : text;
+}
 
 /// A parsed codec text. Which names and keys exist is decided by the codecs, not here; here only the grammar
 /// is checked: names and keys are [a-z0-9_]+, values [A-Za-z0-9_.+-]+, no key twice, at most 256 characters.

@@ -10,7 +10,6 @@
 namespace ferrule::communicator {
 namespace {
 
-constexpr std::size_t kPlans = 4096;
 // How long a queued collective waits for its caller to drive it before the progress thread does: handing over
 // costs more than most small collectives.
 constexpr std::chrono::microseconds kGrace{50};
@@ -69,6 +68,7 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
       defaults_.slice_bytes != 0 ? defaults_.slice_bytes : caps.best_message_bytes, caps.max_message_bytes);
   environment_.slices_in_flight =
       defaults_.slices_in_flight != 0 ? defaults_.slices_in_flight : std::max(1U, caps.messages_in_flight);
+  environment_.fill_link = defaults_.slices_in_flight == 0;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transport::Transport> transport,
@@ -77,11 +77,12 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
   std::unique_ptr<Communicator> made(
       new Communicator(std::move(transport), std::move(membership), std::move(defaults)));
   FERRULE_RETURN_IF_ERROR(made->find_codec("none").status());
-  FERRULE_RETURN_IF_ERROR(made->find_codec(made->defaults_.codec).status());
+  FERRULE_RETURN_IF_ERROR(made->find_codec(without_auto(made->defaults_.codec)).status());
   if (made->defaults_.algorithm != "auto" &&
       collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
     return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
   }
+  FERRULE_RETURN_IF_ERROR(made->tune());
   return made;
 }
 
@@ -109,50 +110,6 @@ Stats Communicator::stats() {
   return stats_;
 }
 
-Result<std::shared_ptr<const codec::Codec>> Communicator::find_codec(std::string_view text) {
-  const auto found = codecs_.find(text);
-  if (found != codecs_.end()) return found->second;
-  auto made = codec::make_codec(text);
-  FERRULE_RETURN_IF_ERROR(made.status());
-  std::shared_ptr<const codec::Codec> codec = std::move(made).value();
-  // Texts that mean the same share one codec, so that they share plans.
-  for (const auto& [other_text, other] : codecs_) {
-    if (other->spec() == codec->spec()) codec = other;
-  }
-  codecs_.emplace(text, codec);
-  return codec;
-}
-
-// Lossy only when asked: a codec named in the call must fit, the default one is used where it fits.
-Result<plan::Request> Communicator::resolve(const Call& call) {
-  plan::Request request{call.count, call.dtype, call.op, nullptr, nullptr};
-  const bool asked = !call.codec.empty();
-  auto codec = find_codec(defaults_.disable ? "none"
-                          : asked           ? call.codec
-                                            : std::string_view(defaults_.codec));
-  FERRULE_RETURN_IF_ERROR(codec.status());
-  request.codec = *codec;
-  const bool fits = request.codec->supports(call.dtype, call.op);
-  if (!fits && asked) {
-    return Status(
-        ErrorCode::unsupported,
-        fmt::format("codec '{}' takes sum and avg of f32, f16 and bf16, not {} of {}: use codec 'none', "
-                    "which is exact",
-                    request.codec->spec(), op_name(call.op), dtype_name(call.dtype)));
-  }
-  const bool small = call.count * element_bytes(call.dtype) < defaults_.min_bytes;
-  if (!asked && (!fits || (small && !request.codec->exact()))) request.codec = *find_codec("none");
-  const std::string_view algorithm =
-      call.algorithm.empty() ? std::string_view(defaults_.algorithm) : call.algorithm;
-  if (algorithm == "auto") return request;
-  request.algorithm = collectives::find_algorithm(algorithm);
-  if (request.algorithm != nullptr) return request;
-  std::string known = "auto";
-  for (const collectives::AlgorithmDesc& each : collectives::algorithms())
-    known += ", " + std::string(each.name);
-  return invalid(fmt::format("no algorithm is named '{}' (there are {})", algorithm, known));
-}
-
 Result<std::shared_ptr<const plan::Plan>> Communicator::find_plan(const plan::Request& request,
                                                                   bool& agreed_before) {
   auto plan = plans_.find(request);
@@ -171,6 +128,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
     return invalid(
         fmt::format("the residual has {} elements, the tensor {}", call.residual->count(), call.count));
   }
+  if (is_auto_codec(codec_text(call))) FERRULE_RETURN_IF_ERROR(know_cost(codec_text(call)));
   const std::lock_guard lock(mutex_);
   if (!broken_.ok()) return broken_;
   auto request = resolve(call);
@@ -248,7 +206,7 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
       end(*queue_.front());
     }
   }
-  stats_.counters = transport_->counters();
+  stats_.counters = transport_->counters() - calibrated_;
   changed_.notify_all();
   if (!queue_.empty() && queue_.front()->background) progress_.notify_one();
 }

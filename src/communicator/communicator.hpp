@@ -13,12 +13,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "base/deadline.hpp"
 #include "communicator/agreement.hpp"
 #include "communicator/control.hpp"
+#include "communicator/tuning.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
 #include "ferrule/status.hpp"
@@ -36,6 +38,7 @@ struct Defaults {
   std::uint32_t slices_in_flight = 0;  ///< 0: the transport's
   std::size_t min_bytes = 16 << 10;    ///< the default codec leaves smaller tensors raw
   std::chrono::nanoseconds stall_warn = std::chrono::seconds(10);
+  TuningSource tuning;
   bool checksum = false;
   bool disable = false;  ///< nothing is compressed, whatever the calls say
 };
@@ -67,6 +70,9 @@ constexpr bool survives(ErrorCode code) {
   return code == ErrorCode::mismatch || code == ErrorCode::invalid_argument;
 }
 
+/// Plans that a communicator keeps.
+inline constexpr std::size_t kPlans = 4096;
+
 /// Thread safe.
 class Communicator {
  public:
@@ -80,6 +86,8 @@ class Communicator {
   std::int32_t size() const { return membership_.size(); }
   const std::string& transport_name() const { return transport_name_; }
   const transport::Membership& membership() const { return membership_; }
+  /// What choices go by; the same on all ranks.
+  Tuning tuning();
   Stats stats();
 
   /// Checks the arguments and queues the collective. `background`: the progress thread may drive it.
@@ -95,8 +103,19 @@ class Communicator {
   Communicator(std::unique_ptr<transport::Transport> transport, transport::Membership membership,
                Defaults defaults);
 
+  /// Measures, or reads, what choices go by. All ranks, before any other collective.
+  Status tune();
+  /// Knows what the codec of an `auto:` text costs; measures it the first time, all ranks at once.
+  Status know_cost(std::string_view codec_text);
+  void leave_out_of_stats(const Stats& before);
+
   Result<plan::Request> resolve(const Call& call);
+  Result<const collectives::AlgorithmDesc*> resolve_algorithm(const Call& call) const;
   Result<std::shared_ptr<const codec::Codec>> find_codec(std::string_view text);
+  std::string_view codec_text(const Call& call) const;
+  bool pays(const plan::Request& request);
+  plan::Situation situation_of(const plan::Request& request) const;
+  void log_break_even(const plan::Request& request) const;
   Result<std::shared_ptr<const plan::Plan>> find_plan(const plan::Request& request, bool& agreed_before);
 
   /// Drives the oldest work; true when it is done. Called by the owner of the transport.
@@ -119,9 +138,10 @@ class Communicator {
   const transport::Membership membership_;
   const Defaults defaults_;
   const std::string transport_name_;
-  plan::Environment environment_;
 
   // Under mutex_.
+  plan::Environment environment_;
+  Tuning tuning_;
   std::mutex mutex_;
   std::condition_variable changed_;   ///< for those who wait for work
   std::condition_variable progress_;  ///< for the progress thread
@@ -129,6 +149,8 @@ class Communicator {
   bool owned_ = false;
   bool closing_ = false;
   std::uint32_t next_sequence_ = 0;
+  transport::Counters calibrated_;  ///< what calibration has moved: no part of the statistics
+  std::set<std::string, std::less<>> break_even_told_;
   Status broken_;  ///< why nothing more can be done; ok while all is well
   std::map<std::string, std::shared_ptr<const codec::Codec>, std::less<>> codecs_;
   plan::PlanCache plans_;

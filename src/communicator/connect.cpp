@@ -17,7 +17,7 @@
 namespace ferrule::communicator {
 namespace {
 
-Defaults make_defaults(const Config& config, const Settings& settings) {
+Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   Defaults defaults;
   defaults.codec = config.codec.empty() ? settings.text("FERRULE_CODEC") : config.codec;
   defaults.algorithm = config.algorithm.empty() ? settings.text("FERRULE_ALGO") : config.algorithm;
@@ -28,6 +28,9 @@ Defaults make_defaults(const Config& config, const Settings& settings) {
   defaults.stall_warn = settings.duration("FERRULE_STALL_WARN");
   defaults.checksum = settings.flag("FERRULE_CHECKSUM");
   defaults.disable = settings.flag("FERRULE_DISABLE");
+  auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
+  FERRULE_RETURN_IF_ERROR(tuning.status());
+  defaults.tuning = *tuning;
   return defaults;
 }
 
@@ -96,6 +99,10 @@ MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Con
   };
   const std::string link = pick(config.link, settings.text("FERRULE_LINK"));
   const std::string fault = pick(config.fault, settings.text("FERRULE_FAULT"));
+  auto defaults = make_defaults(config, settings);
+  FERRULE_RETURN_IF_ERROR(defaults.status());
+  // A planted fault counts the messages of the caller's collectives.
+  if (!fault.empty()) defaults->tuning = TuningSource{};
   auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
                                one_process);
   FERRULE_RETURN_IF_ERROR(desc.status());
@@ -106,8 +113,7 @@ MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Con
   FERRULE_RETURN_IF_ERROR(decorated.status());
   log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
             meeting.membership.size(), meeting.where, (*decorated)->name());
-  return Communicator::make(std::move(decorated).value(), meeting.membership,
-                            make_defaults(config, settings));
+  return Communicator::make(std::move(decorated).value(), meeting.membership, std::move(defaults).value());
 }
 
 struct Start {

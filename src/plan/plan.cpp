@@ -12,6 +12,9 @@
 namespace ferrule::plan {
 namespace {
 
+// What slices beyond the transport's own wish may hold in scratch.
+constexpr std::size_t kScratchBytes = 64 << 20;
+
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -32,20 +35,30 @@ Result<std::shared_ptr<const Plan>> Plan::make(const Request& request, const Env
   const bool shrinks = request.codec->encoded_bytes(request.count, request.dtype) < raw_bytes;
   plan->codec_ = shrinks ? request.codec : std::move(raw);
   plan->algorithm_ = request.algorithm;
-  if (plan->algorithm_ == nullptr) {
-    auto chosen = choose_algorithm(
-        {environment.world, plan->encoded_bytes(request.count), request.dtype, plan->codec_->exact()});
-    FERRULE_RETURN_IF_ERROR(chosen.status());
-    plan->algorithm_ = *chosen;
-  }
+  if (plan->algorithm_ == nullptr) FERRULE_RETURN_IF_ERROR(plan->choose());
   const collectives::Schedule schedule = plan->algorithm_->build(environment.rank, environment.world);
   auto program = lower(schedule, plan->codec_->identity());
   FERRULE_RETURN_IF_ERROR(program.status());
   plan->program_ = std::move(program).value();
   plan->chunks_ = schedule.chunks;
   plan->cut();
+  plan->fill_link();
   plan->describe();
   return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+Status Plan::choose() {
+  Situation situation;
+  situation.world = environment_.world;
+  situation.count = count_;
+  situation.encoded_bytes = encoded_bytes(count_);
+  situation.slice_bytes = environment_.slice_bytes;
+  situation.dtype = dtype_;
+  situation.exact = codec_->exact();
+  auto chosen = choose_algorithm(situation, environment_.link);
+  FERRULE_RETURN_IF_ERROR(chosen.status());
+  algorithm_ = chosen->algorithm;
+  return {};
 }
 
 // Chunks are equal shares in whole blocks; slices cut every chunk alike, so that slice s is the same share of
@@ -63,6 +76,20 @@ void Plan::cut() {
   slot_bytes_ = encoded_bytes(std::min(slice_elements_, count_));
 }
 
+// As many slices under way as the link holds, but no more than their scratch is worth.
+void Plan::fill_link() {
+  const std::uint32_t least = std::max(1U, environment_.slices_in_flight);
+  slices_in_flight_ = least;
+  if (!environment_.fill_link || environment_.world == 1) return;
+  const std::uint32_t filling =
+      slices_to_fill(shape_of(*algorithm_, environment_.world), rounds_of(*algorithm_, environment_.world),
+                     slot_bytes_, environment_.link, least);
+  const std::size_t slice_scratch = std::max<std::size_t>(1, program_.scratch_slots * slot_bytes_);
+  const auto affordable =
+      static_cast<std::uint32_t>(std::min<std::size_t>(filling, kScratchBytes / slice_scratch));
+  slices_in_flight_ = std::max(least, affordable);
+}
+
 Range Plan::slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const {
   const std::size_t chunk_begin = std::min(count_, chunk * chunk_elements_);
   const std::size_t chunk_end = std::min(count_, chunk_begin + chunk_elements_);
@@ -76,8 +103,7 @@ void Plan::describe() {
       "flight={}\nschedule={:016x}\n"
       "version={}\n",
       count_, dtype_name(dtype_), op_name(op_), codec_->spec(), algorithm_->name, environment_.slice_bytes,
-      environment_.slices_in_flight, collectives::fingerprint(*algorithm_, environment_.world),
-      FERRULE_VERSION_TEXT);
+      slices_in_flight_, collectives::fingerprint(*algorithm_, environment_.world), FERRULE_VERSION_TEXT);
   fingerprint_ = hash_bytes(descriptor_.data(), descriptor_.size());
 }
 

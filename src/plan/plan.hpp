@@ -12,6 +12,7 @@
 #include "collectives/schedule.hpp"
 #include "ferrule/status.hpp"
 #include "ferrule/types.hpp"
+#include "plan/cost_model.hpp"
 #include "plan/program.hpp"
 
 namespace ferrule::plan {
@@ -32,6 +33,8 @@ struct Environment {
   std::int32_t world = 1;
   std::size_t slice_bytes = 64512;  ///< encoded bytes of a slice, at most (one block at least)
   std::uint32_t slices_in_flight = 4;
+  bool fill_link = true;  ///< more slices in flight where the link's latency asks for it
+  LinkModel link;
 };
 
 /// Elements [begin, begin + count) of the tensor.
@@ -56,7 +59,7 @@ class Plan {
   DType dtype() const { return dtype_; }
   ReduceOp op() const { return op_; }
   std::int32_t world() const { return environment_.world; }
-  std::uint32_t slices_in_flight() const { return environment_.slices_in_flight; }
+  std::uint32_t slices_in_flight() const { return slices_in_flight_; }
   std::uint32_t slice_count() const { return slice_count_; }
   /// The part of a chunk that runs in a slice: whole blocks, but for the tensor's end; may be empty.
   Range slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const;
@@ -71,7 +74,9 @@ class Plan {
 
  private:
   Plan() = default;
+  Status choose();
   void cut();
+  void fill_link();
   void describe();
 
   Environment environment_;
@@ -85,6 +90,7 @@ class Plan {
   std::size_t chunk_elements_ = 0;
   std::size_t slice_elements_ = 0;
   std::uint32_t slice_count_ = 0;
+  std::uint32_t slices_in_flight_ = 1;
   std::size_t slot_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::string descriptor_;

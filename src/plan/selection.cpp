@@ -3,66 +3,101 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <string_view>
+#include <bit>
+#include <cmath>
 
 namespace ferrule::plan {
 namespace {
 
-enum class Applies : std::uint8_t {
-  any,
-  wide_exact,  // raw sums that lose nothing between steps: f32, f64 and integers, not f16 and bf16
-};
-
-struct Row {
-  std::int32_t max_world;
-  std::size_t max_bytes;
-  Applies applies;
-  std::string_view algorithm;
-};
+using Applies = Candidate::Applies;
 
 constexpr std::int32_t kAnyWorld = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kAnyBytes = std::numeric_limits<std::size_t>::max();
+// Slices under way at a time, however long the link: each holds scratch and messages.
+constexpr double kMostSlices = 1024;
 
-// Small messages: latency counts. One exchange is best for 2 ranks, few rounds for more. Large ones: direct
-// moves the fewest bytes and encodes twice whatever the world; beyond 64 ranks its messages grow too small
-// for raw data, where re-encoding is free and a ring is as exact.
-constexpr Row kTable[] = {
-    {2, 32 << 10, Applies::any, "one_shot"},
-    {kAnyWorld, 16 << 10, Applies::wide_exact, "recursive_doubling"},
-    {8, 4 << 10, Applies::any, "one_shot"},
-    {64, kAnyBytes, Applies::any, "direct"},
-    {kAnyWorld, kAnyBytes, Applies::wide_exact, "ring"},
-    {kAnyWorld, kAnyBytes, Applies::any, "direct"},
-};
-
-bool fits(const Row& row, const Situation& situation) {
-  const bool narrow = situation.dtype == DType::f16 || situation.dtype == DType::bf16;
-  const bool applies = row.applies == Applies::any || (situation.exact && !narrow);
-  return situation.world <= row.max_world && situation.encoded_bytes <= row.max_bytes && applies;
+double log2_up(std::int32_t world) {
+  return world <= 1 ? 0 : std::bit_width(static_cast<std::uint32_t>(world - 1));
 }
+double one_round(std::int32_t) { return 1; }
+double two_rounds(std::int32_t) { return 2; }
+// Worlds that are no power of two fold the rest in first and hand the result out last.
+double doubling_rounds(std::int32_t world) {
+  const bool power = std::has_single_bit(static_cast<std::uint32_t>(world));
+  return power ? log2_up(world) : std::floor(std::log2(world)) + 2;
+}
+double ring_rounds(std::int32_t world) { return 2.0 * (world - 1); }
+double tree_rounds(std::int32_t world) { return 2 * log2_up(world); }
+
+// Lossy sums: only where a value is encoded at most twice, whatever the world. One-shot adds whole tensors at
+// every rank, which the model does not see: small ones only. A ring sends what direct sends, in as many
+// messages, and has to wait for each: no link makes it the faster one in this model.
+constexpr Candidate kTable[] = {
+    {"one_shot", Applies::any, 2, 32 << 10, one_round},
+    {"one_shot", Applies::any, 8, 8 << 10, one_round},
+    {"recursive_doubling", Applies::wide_exact, kAnyWorld, 256 << 10, doubling_rounds},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, two_rounds},
+    {"tree", Applies::wide_exact, kAnyWorld, kAnyBytes, tree_rounds},
+    {"ring", Applies::when_named, kAnyWorld, kAnyBytes, ring_rounds},
+};
 
 }  // namespace
 
-Result<const collectives::AlgorithmDesc*> choose_algorithm(const Situation& situation) {
-  for (const Row& row : kTable) {
-    if (!fits(row, situation)) continue;
-    const collectives::AlgorithmDesc* algorithm = collectives::find_algorithm(row.algorithm);
-    if (algorithm != nullptr) return algorithm;
-    return Status(ErrorCode::internal,
-                  fmt::format("the selection table names '{}', which is not registered", row.algorithm));
+std::span<const Candidate> selection_table() { return kTable; }
+
+bool admits(const Candidate& candidate, const Situation& situation) {
+  const bool narrow = situation.dtype == DType::f16 || situation.dtype == DType::bf16;
+  const bool wide_exact = candidate.applies == Applies::wide_exact && situation.exact && !narrow;
+  const bool applies = candidate.applies == Applies::any || wide_exact;
+  return applies && situation.world <= candidate.max_world && situation.encoded_bytes <= candidate.max_bytes;
+}
+
+double rounds_of(const collectives::AlgorithmDesc& algorithm, std::int32_t world) {
+  if (world == 1) return 0;
+  for (const Candidate& candidate : kTable) {
+    if (candidate.algorithm == algorithm.name) return candidate.rounds(world);
   }
+  return 2;
+}
+
+Result<Choice> choose_algorithm(const Situation& situation, const LinkModel& link) {
+  Choice best;
+  for (const Candidate& candidate : kTable) {
+    if (!admits(candidate, situation)) continue;
+    const collectives::AlgorithmDesc* algorithm = collectives::find_algorithm(candidate.algorithm);
+    if (algorithm == nullptr) {
+      return Status(
+          ErrorCode::internal,
+          fmt::format("the selection table names '{}', which is not registered", candidate.algorithm));
+    }
+    const double seconds = predict_seconds(shape_of(*algorithm, situation.world),
+                                           rounds_of(*algorithm, situation.world), situation, link);
+    if (best.algorithm == nullptr || seconds < best.seconds) best = {algorithm, seconds};
+  }
+  if (best.algorithm != nullptr) return best;
   return Status(ErrorCode::internal, "the selection table has no row for this collective");
 }
 
 std::uint32_t most_encodes(std::int32_t world, DType dtype, bool exact) {
   std::uint32_t most = 0;
-  for (const Row& row : kTable) {
-    const auto* algorithm = collectives::find_algorithm(row.algorithm);
-    if (algorithm == nullptr || !fits(row, {world, 0, dtype, exact})) continue;
+  for (const Candidate& candidate : kTable) {
+    const auto* algorithm = collectives::find_algorithm(candidate.algorithm);
+    Situation situation;
+    situation.world = world;
+    situation.dtype = dtype;
+    situation.exact = exact;
+    if (algorithm == nullptr || !admits(candidate, situation)) continue;
     most = std::max(most, algorithm->encodes(world));
   }
   return most;
+}
+
+std::uint32_t slices_to_fill(const Shape& shape, double rounds, std::size_t slot_bytes, const LinkModel& link,
+                             std::uint32_t at_least) {
+  const double slice_s = shape.messages * static_cast<double>(slot_bytes) * link.byte_s;
+  if (slice_s <= 0) return at_least;
+  const double needed = std::min(kMostSlices, std::ceil(rounds * link.latency_s / slice_s));
+  return at_least + static_cast<std::uint32_t>(needed);
 }
 
 }  // namespace ferrule::plan

@@ -118,6 +118,11 @@ struct Counters {
   std::uint64_t bytes_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t bytes_received = 0;
+
+  friend Counters operator-(const Counters& a, const Counters& b) {
+    return {a.messages_sent - b.messages_sent, a.bytes_sent - b.bytes_sent,
+            a.messages_received - b.messages_received, a.bytes_received - b.bytes_received};
+  }
 };
 
 /// Called on the owner's thread, inside progress(), for each control message. May post.

@@ -31,7 +31,8 @@ def compress(
 ) -> torch.nn.parallel.DistributedDataParallel:
     """Lets a DDP model reduce its gradients through Ferrule, compressed. Call it on every rank, before the first backward.
 
-    codec: such as "int4", "int8:block=256", "int4:round=stochastic"; "none" is exact.
+    codec: such as "int4", "int8:block=256", "int4:round=stochastic"; "none" is exact; "auto:int4" compresses only
+        where that is expected to be faster on this link.
     error_feedback: what compression leaves out of a step is added to the next one, parameter by parameter.
     min_elements: smaller parameters, and all with one dimension (biases, norms), stay exact.
     communicator: a ferrule.Communicator over the same ranks; None makes one through the process group's store.
@@ -45,7 +46,8 @@ def compress(
     if is_disabled():
         _left_alone.add(ddp_model)
         return ddp_model
-    spec = Codec(codec).spec
+    automatic, inner = codec.startswith("auto:"), codec.removeprefix("auto:")
+    spec = ("auto:" if automatic else "") + Codec(inner).spec
     parameters = dict(ddp_model.module.named_parameters())
     _check(ddp_model, parameters)
     owned = communicator is None
@@ -54,7 +56,7 @@ def compress(
     else:
         config = {} if timeout is None else {"timeout": timeout}
         communicator = communicator_of(ddp_model.process_group, **config)
-    lossless = spec.partition(":")[0] == "none"
+    lossless = spec.removeprefix("auto:").partition(":")[0] == "none"
     names = {id(parameter): name for name, parameter in parameters.items()}
     table = LayoutTable(names, None if lossless else min_elements, error_feedback)
     reducer = Reducer(communicator, owned, table, Options(spec, algo, seed, timeout))
