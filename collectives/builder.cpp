@@ -16,12 +16,19 @@ std::uint32_t Builder::fill(Step step) {
   return step.slot;
 }
 
-std::uint32_t Builder::encode_input(std::uint32_t chunk) {
-  return fill({.operation = Operation::encode, .chunk = chunk, .noise_rank = schedule_.rank});
+std::uint32_t Builder::encode_input(std::uint32_t chunk, std::uint32_t level) {
+  return fill({.operation = Operation::encode,
+               .level = static_cast<std::uint8_t>(level),
+               .chunk = chunk,
+               .noise_rank = schedule_.rank});
 }
 
-std::uint32_t Builder::encode_sum(std::uint32_t chunk) {
-  return encode_shared_sum(chunk, ErrorKept::add, schedule_.rank);
+std::uint32_t Builder::encode_sum(std::uint32_t chunk, std::uint32_t level) {
+  return fill({.operation = Operation::encode,
+               .level = static_cast<std::uint8_t>(level),
+               .chunk = chunk,
+               .from = kSum,
+               .noise_rank = schedule_.rank});
 }
 
 std::uint32_t Builder::encode_shared_sum(std::uint32_t chunk, ErrorKept error, std::int32_t noise_rank) {
@@ -40,8 +47,11 @@ void Builder::send(std::int32_t peer, std::uint32_t chunk, std::uint32_t slot) {
   schedule_.steps.push_back({.operation = Operation::send, .chunk = chunk, .slot = slot, .peer = peer});
 }
 
-std::uint32_t Builder::recv(std::int32_t peer, std::uint32_t chunk) {
-  return fill({.operation = Operation::recv, .chunk = chunk, .peer = peer});
+std::uint32_t Builder::recv(std::int32_t peer, std::uint32_t chunk, std::uint32_t level) {
+  return fill({.operation = Operation::recv,
+               .level = static_cast<std::uint8_t>(level),
+               .chunk = chunk,
+               .peer = peer});
 }
 
 void Builder::add(std::uint32_t chunk, std::uint32_t slot) {

@@ -50,7 +50,8 @@ void gather(Builder& builder, std::int32_t rank, std::int32_t world, std::uint32
   }
 }
 
-Schedule build(std::int32_t rank, std::int32_t world) {
+Schedule build(std::int32_t rank, const Topology& topology) {
+  const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   Builder builder(rank, world, static_cast<std::uint32_t>(world));
   for (const std::uint32_t contribution : scatter(builder, rank, world)) {
@@ -60,8 +61,10 @@ Schedule build(std::int32_t rank, std::int32_t world) {
   return builder.take();
 }
 
-std::uint32_t encodes(std::int32_t world) { return world == 1 ? 0 : 2; }
-std::uint32_t chunks_sent(std::int32_t world) { return 2 * static_cast<std::uint32_t>(world - 1); }
+std::uint32_t encodes(const Topology& topology) { return topology.world() == 1 ? 0 : 2; }
+std::uint32_t chunks_sent(const Topology& topology) {
+  return 2 * static_cast<std::uint32_t>(topology.world() - 1);
+}
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// The fingerprint is FNV-1a (64 bits) over a canonical serialisation: version, name, world, then per schedule
-// its rank, chunks and slots and all fields of all steps, integers as little-endian bytes.
+// The fingerprint is FNV-1a (64 bits) over a canonical serialisation: version, name, world, the topology
+// where the algorithm uses it, then per schedule its rank, chunks and slots and all fields of all steps,
+// integers as little-endian bytes.
 //
 // Worlds up to kAllRanks: the schedules of all ranks, so any change to any of them changes it. Larger worlds:
 // a fixed sample of ranks, the first and the last among them. A rank would otherwise build N schedules of
@@ -15,7 +16,7 @@ namespace ferrule::collectives {
 namespace {
 
 // Raise it when the meaning of a step changes while its fields stay the same.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::int32_t kAllRanks = 64;
 constexpr std::int32_t kSampledRanks = 8;
 
@@ -39,6 +40,7 @@ class Fnv1a {
 void add(Fnv1a& hash, const Step& step) {
   hash.add(static_cast<std::uint8_t>(step.operation));
   hash.add(static_cast<std::uint8_t>(step.error));
+  hash.add(step.level);
   hash.add(step.chunk);
   hash.add(step.slot);
   hash.add(step.from);
@@ -63,13 +65,17 @@ std::int32_t sampled_rank(std::int32_t i, std::int32_t count, std::int32_t world
 
 }  // namespace
 
-std::uint64_t fingerprint(const AlgorithmDesc& algorithm, std::int32_t world) {
+std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology) {
+  const std::int32_t world = topology.world();
   Fnv1a hash;
   hash.add(kVersion);
   hash.add(algorithm.name);
   hash.add(world);
+  if (algorithm.uses_topology()) hash.add(std::string_view(topology.text()));
   const std::int32_t count = world <= kAllRanks ? world : kSampledRanks;
-  for (std::int32_t i = 0; i < count; ++i) add(hash, algorithm.build(sampled_rank(i, count, world), world));
+  for (std::int32_t i = 0; i < count; ++i) {
+    add(hash, algorithm.build(sampled_rank(i, count, world), topology));
+  }
   return hash.value();
 }
 

@@ -14,7 +14,8 @@
 namespace ferrule::collectives {
 namespace {
 
-Schedule build(std::int32_t rank, std::int32_t world) {
+Schedule build(std::int32_t rank, const Topology& topology) {
+  const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   Builder builder(rank, world, 1);
   // By rank. Targets in the order r+1, r+2, ... so that no rank is everybody's first.
@@ -29,8 +30,10 @@ Schedule build(std::int32_t rank, std::int32_t world) {
   return builder.take();
 }
 
-std::uint32_t encodes(std::int32_t world) { return world == 1 ? 0 : 1; }
-std::uint32_t chunks_sent(std::int32_t world) { return static_cast<std::uint32_t>(world - 1); }
+std::uint32_t encodes(const Topology& topology) { return topology.world() == 1 ? 0 : 1; }
+std::uint32_t chunks_sent(const Topology& topology) {
+  return static_cast<std::uint32_t>(topology.world() - 1);
+}
 
 }  // namespace
 

@@ -100,18 +100,21 @@ Schedule build_member(std::int32_t rank, const Shape& shape) {
   return builder.take();
 }
 
-Schedule build(std::int32_t rank, std::int32_t world) {
+Schedule build(std::int32_t rank, const Topology& topology) {
+  const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   const Shape shape(world);
   return shape.is_extra(rank) ? build_extra(rank, world) : build_member(rank, shape);
 }
 
 // One a round, and one more for the contributions that are folded in first: ceil(log2 N).
-std::uint32_t encodes(std::int32_t world) {
+std::uint32_t encodes(const Topology& topology) {
+  const std::int32_t world = topology.world();
   return static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint32_t>(world - 1)));
 }
 
-std::uint32_t chunks_sent(std::int32_t world) {
+std::uint32_t chunks_sent(const Topology& topology) {
+  const std::int32_t world = topology.world();
   const Shape shape(world);
   return static_cast<std::uint32_t>(shape.rounds + (shape.pairs > 0 ? 2 : 0));
 }

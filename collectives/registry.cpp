@@ -22,4 +22,9 @@ const AlgorithmDesc* find_algorithm(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+std::uint32_t encodes_at(const AlgorithmDesc& algorithm, const Topology& topology, std::uint32_t level) {
+  if (algorithm.uses_topology()) return algorithm.encodes_at(topology, level);
+  return level == 0 ? algorithm.encodes(topology) : 0;
+}
+
 }  // namespace ferrule::collectives

@@ -53,7 +53,8 @@ void all_gather(Builder& builder, const Place& place, std::uint32_t slot) {
   builder.decode(place.chunk_behind(place.world - 1), slot);
 }
 
-Schedule build(std::int32_t rank, std::int32_t world) {
+Schedule build(std::int32_t rank, const Topology& topology) {
+  const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   Builder builder(rank, world, static_cast<std::uint32_t>(world));
   const Place place{rank, world};
@@ -61,8 +62,12 @@ Schedule build(std::int32_t rank, std::int32_t world) {
   return builder.take();
 }
 
-std::uint32_t encodes(std::int32_t world) { return world == 1 ? 0 : static_cast<std::uint32_t>(world); }
-std::uint32_t chunks_sent(std::int32_t world) { return 2 * static_cast<std::uint32_t>(world - 1); }
+std::uint32_t encodes(const Topology& topology) {
+  return topology.world() == 1 ? 0 : static_cast<std::uint32_t>(topology.world());
+}
+std::uint32_t chunks_sent(const Topology& topology) {
+  return 2 * static_cast<std::uint32_t>(topology.world() - 1);
+}
 
 }  // namespace
 

@@ -28,6 +28,10 @@ std::string_view error_text(ErrorKept error) {
   return "invalid";
 }
 
+std::string level_text(const Step& step) {
+  return step.level == 0 ? "" : fmt::format(" of level {}", step.level);
+}
+
 std::string rounding_text(const Step& step) {
   return fmt::format("{}, noise of {}", error_text(step.error), step.noise_rank);
 }
@@ -37,17 +41,18 @@ std::string rounding_text(const Step& step) {
 std::string to_string(const Step& step) {
   switch (step.operation) {
     case Operation::encode:
-      return fmt::format("encode {} -> slot {} ({})", slot_text(step.from), step.slot, rounding_text(step));
+      return fmt::format("encode {} -> slot {}{} ({})", slot_text(step.from), step.slot, level_text(step),
+                         rounding_text(step));
     case Operation::send:
       return fmt::format("send slot {} to rank {}", step.slot, step.peer);
     case Operation::recv:
-      return fmt::format("recv slot {} from rank {}", step.slot, step.peer);
+      return fmt::format("recv slot {}{} from rank {}", step.slot, level_text(step), step.peer);
     case Operation::decode_add:
       return fmt::format("sum += {}", slot_text(step.slot));
     case Operation::decode:
       return fmt::format("output = {}", slot_text(step.slot));
     case Operation::hop:
-      return fmt::format("hop slot {} + own input -> slot {} ({})", step.from, step.slot,
+      return fmt::format("hop slot {} + own input -> slot {}{} ({})", step.from, step.slot, level_text(step),
                          rounding_text(step));
   }
   return fmt::format("invalid operation {}", static_cast<int>(step.operation));

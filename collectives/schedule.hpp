@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/topology.hpp"
+
 namespace ferrule::collectives {
 
 /// The six operations.
@@ -43,6 +45,9 @@ inline constexpr std::uint32_t kSum = kOwnInput - 1;
 struct Step {
   Operation operation = Operation::encode;
   ErrorKept error = ErrorKept::add;  ///< encode and hop only
+  /// encode, hop and recv: which of the plan's codecs the slot's bytes are in, 0 the innermost (Topology).
+  /// Only algorithms that use the topology have more than level 0.
+  std::uint8_t level = 0;
   std::uint32_t chunk = 0;
   std::uint32_t slot = 0;          ///< slot written (encode, hop, recv) or read (send, decode_add, decode)
   std::uint32_t from = kOwnInput;  ///< encode: kOwnInput or kSum. hop: the slot that is read.
@@ -65,29 +70,38 @@ struct Schedule {
   std::vector<Step> steps;
 };
 
-/// An algorithm: a pure function from (rank, world) to a schedule, and what is known about it in closed form.
+/// An algorithm: a pure function from (rank, topology) to a schedule, and what is known about it in closed
+/// form. A number of ranks is a flat topology.
 struct AlgorithmDesc {
   std::string_view name;
-  /// world >= 1, 0 <= rank < world.
-  Schedule (*build)(std::int32_t rank, std::int32_t world);
+  /// 0 <= rank < topology.world().
+  Schedule (*build)(std::int32_t rank, const Topology& topology);
   /// Longest chain of encodes that a contribution passes on its way to the output (direct: 2). 0 for a world
   /// of 1.
-  std::uint32_t (*encodes)(std::int32_t world);
+  std::uint32_t (*encodes)(const Topology& topology);
   /// What one rank sends, in units of 1/chunks of the encoded tensor: the largest over all ranks.
-  std::uint32_t (*chunks_sent)(std::int32_t world);
+  std::uint32_t (*chunks_sent)(const Topology& topology);
   /// Contributions are added in rank order, whatever the world (then a raw result does not depend on the
   /// chunk cut).
   bool rank_order;
+  /// The most encodes of one level in any such chain; null: all are of level 0, and the schedule depends on
+  /// the number of ranks only.
+  std::uint32_t (*encodes_at)(const Topology& topology, std::uint32_t level) = nullptr;
+
+  bool uses_topology() const { return encodes_at != nullptr; }
 };
+
+/// The most encodes of `level` that a contribution passes.
+std::uint32_t encodes_at(const AlgorithmDesc& algorithm, const Topology& topology, std::uint32_t level);
 
 /// All registered algorithms; one per file, listed in FERRULE_ALGORITHMS (CMakeLists.txt).
 std::span<const AlgorithmDesc> algorithms();
 /// By name, or null.
 const AlgorithmDesc* find_algorithm(std::string_view name);
 
-/// 64 bits over everything in the schedules of all ranks of (algorithm, world) that peers must agree on. The
-/// same on every rank.
-std::uint64_t fingerprint(const AlgorithmDesc& algorithm, std::int32_t world);
+/// 64 bits over everything in the schedules of all ranks of (algorithm, topology) that peers must agree on.
+/// The same on every rank.
+std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology);
 
 /// One line a step, for logs and test failures.
 std::string to_string(const Schedule& schedule);

@@ -151,18 +151,21 @@ class Walk {
   std::array<std::uint32_t, kTrees> slots_{};  // the bytes that each tree's next send takes
 };
 
-Schedule build(std::int32_t rank, std::int32_t world) {
+Schedule build(std::int32_t rank, const Topology& topology) {
+  const std::int32_t world = topology.world();
   return world == 1 ? single_rank_schedule() : Walk(rank, world).build();
 }
 
 // The number of nodes from a deepest leaf to the root: 1 + floor(log2 N).
-std::uint32_t encodes(std::int32_t world) {
+std::uint32_t encodes(const Topology& topology) {
+  const std::int32_t world = topology.world();
   return world == 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint32_t>(world)));
 }
 
 // An inner node below the root: one as a leaf, one to its parent, two to its children. Smaller worlds have
 // none with two children.
-std::uint32_t chunks_sent(std::int32_t world) {
+std::uint32_t chunks_sent(const Topology& topology) {
+  const std::int32_t world = topology.world();
   return world == 1 ? 0 : static_cast<std::uint32_t>(std::min(world, 4));
 }
 

@@ -29,20 +29,27 @@ void measure(const verifier::Outcome& outcome, Report& report) {
   report.rank_order = true;
   for (const verifier::Value& output : outcome.outputs[0]) {
     report.encodes = std::max(report.encodes, outcome.symbols.depth(output));
+    outcome.symbols.depths(output, report.encodes_at);
     report.rank_order = report.rank_order && outcome.symbols.in_rank_order(output, outcome.outputs.size());
   }
 }
 
-void check_claims(const AlgorithmDesc& algorithm, std::int32_t world, Report& report) {
+void check_claims(const AlgorithmDesc& algorithm, const Topology& topology, Report& report) {
   const auto claim = [&](Fault fault, auto said, auto is) {
     if (said == is) return;
     report.findings.push_back({fault,
                                {},
                                fmt::format("{}: {} in a world of {} says {}, and it is {}", fault_name(fault),
-                                           algorithm.name, world, said, is)});
+                                           algorithm.name, topology.world(), said, is)});
   };
-  claim(Fault::wrong_encodes_claim, algorithm.encodes(world), report.encodes);
-  claim(Fault::wrong_chunks_sent_claim, algorithm.chunks_sent(world), report.chunks_sent);
+  claim(Fault::wrong_encodes_claim, algorithm.encodes(topology), report.encodes);
+  // Level 0 of an algorithm that has no other is what was claimed already.
+  const auto levels = std::max(topology.levels(), static_cast<std::uint32_t>(report.encodes_at.size()));
+  for (std::uint32_t level = algorithm.uses_topology() ? 0 : 1; level < levels; ++level) {
+    const std::uint32_t is = level < report.encodes_at.size() ? report.encodes_at[level] : 0;
+    claim(Fault::wrong_encodes_claim, encodes_at(algorithm, topology, level), is);
+  }
+  claim(Fault::wrong_chunks_sent_claim, algorithm.chunks_sent(topology), report.chunks_sent);
   if (algorithm.rank_order) claim(Fault::wrong_order_claim, true, report.rank_order);
 }
 
@@ -53,6 +60,7 @@ std::string_view fault_name(Fault fault) {
                                          "unmatched_send",
                                          "unmatched_recv",
                                          "chunk_mismatch",
+                                         "level_mismatch",
                                          "deadlock",
                                          "slot_rewritten",
                                          "slot_unwritten",
@@ -109,15 +117,17 @@ Report verify(std::span<const Schedule> schedules) {
   return report;
 }
 
-Report verify(const AlgorithmDesc& algorithm, std::int32_t world) {
-  Report report = verify(build_all(algorithm, world));
-  if (report.ok()) check_claims(algorithm, world, report);
+Report verify(const AlgorithmDesc& algorithm, const Topology& topology) {
+  Report report = verify(build_all(algorithm, topology));
+  if (report.ok()) check_claims(algorithm, topology, report);
   return report;
 }
 
-std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, std::int32_t world) {
+std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology) {
   std::vector<Schedule> schedules;
-  for (std::int32_t rank = 0; rank < world; ++rank) schedules.push_back(algorithm.build(rank, world));
+  for (std::int32_t rank = 0; rank < topology.world(); ++rank) {
+    schedules.push_back(algorithm.build(rank, topology));
+  }
   return schedules;
 }
 

@@ -11,7 +11,9 @@
 // * No two encoded values of a chunk are rounded with the same random bits.
 // * A rank's own input is not needed after its output has been written (so the tensor may be reduced in
 // place).
-// * Between two ranks the k-th send and the k-th receive carry the same chunk; nothing stays unreceived.
+// * Between two ranks the k-th send and the k-th receive carry the same chunk, and the receiver decodes it
+// with
+//   the codec of the level that encoded it; nothing stays unreceived.
 // * No deadlock even if a batch completes only when the peers have posted all its counterparts.
 //
 // Cost: O(S log S) for S steps of all ranks together, plus the terms of all sums; about 40 ms for 64 ranks of
@@ -35,6 +37,7 @@ enum class Fault : std::uint8_t {
   unmatched_send,         ///< the peer has no receive for it
   unmatched_recv,         ///< the peer has no send for it
   chunk_mismatch,         ///< the k-th send and the k-th receive name different chunks
+  level_mismatch,         ///< the k-th receive expects another codec than the slot that meets it is in
   deadlock,               ///< batches wait for each other
   slot_rewritten,         ///< a slot is written a second time
   slot_unwritten,         ///< a slot is read before it is written, or in the batch that receives it
@@ -78,9 +81,10 @@ struct Finding {
 struct Report {
   std::vector<Finding> findings;
   // Measured on right schedules only:
-  std::uint32_t encodes = 0;      ///< longest chain of encodes that a contribution passes
-  std::uint32_t chunks_sent = 0;  ///< sends of the rank that sends most
-  bool rank_order = false;        ///< every output adds the contributions in rank order
+  std::uint32_t encodes = 0;              ///< longest chain of encodes that a contribution passes
+  std::vector<std::uint32_t> encodes_at;  ///< the most encodes of each level in any such chain
+  std::uint32_t chunks_sent = 0;          ///< sends of the rank that sends most
+  bool rank_order = false;                ///< every output adds the contributions in rank order
 
   bool ok() const { return findings.empty(); }
   bool has(Fault fault) const;
@@ -91,9 +95,9 @@ struct Report {
 /// schedules[r] is rank r's. Any content is accepted: what is malformed is a finding.
 Report verify(std::span<const Schedule> schedules);
 /// Builds the schedules of all ranks, and checks the claims of the algorithm as well.
-Report verify(const AlgorithmDesc& algorithm, std::int32_t world);
+Report verify(const AlgorithmDesc& algorithm, const Topology& topology);
 
 /// The schedules of all ranks, by rank.
-std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, std::int32_t world);
+std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology);
 
 }  // namespace ferrule::collectives

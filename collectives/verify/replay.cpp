@@ -102,7 +102,13 @@ class Replay {
   bool receive(const Step& step) {
     auto& queue = wire_[{step.peer, here_.rank}];
     if (queue.empty()) return false;
-    write(step, queue.front());
+    const std::uint32_t bytes = queue.front();
+    const std::uint32_t level = outcome_.symbols.all()[bytes].recipe.level;
+    if (level != step.level) {
+      fail(Fault::level_mismatch,
+           fmt::format("rank {} sends bytes of level {}, and level {} is due", step.peer, level, step.level));
+    }
+    write(step, bytes);
     queue.pop_front();
     return true;
   }
@@ -176,8 +182,9 @@ class Replay {
       fail(Fault::residual_reused, fmt::format("the residual of chunk {} was added before", step.chunk));
     }
     if (step.error != ErrorKept::none) chunk_of(step).error_is_kept = true;
-    write(step, outcome_.symbols.encode({step.chunk, value, adds ? here_.rank : -1, step.noise_rank}, here_,
-                                        step.error));
+    write(step,
+          outcome_.symbols.encode({step.chunk, step.level, value, adds ? here_.rank : -1, step.noise_rank},
+                                  here_, step.error));
   }
 
   void store(const Step& step, const Value& value) {

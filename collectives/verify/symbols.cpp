@@ -11,7 +11,10 @@ namespace ferrule::collectives::verifier {
 std::uint32_t Symbols::encode(const Recipe& recipe, Place place, ErrorKept error) {
   const auto [entry, is_new] = numbers_.try_emplace(recipe, static_cast<std::uint32_t>(encoded_.size()));
   if (is_new) {
-    encoded_.push_back({recipe, place, {}, contributors(recipe.value), depth(recipe.value) + 1});
+    std::vector<std::uint32_t> by_level(recipe.level + 1, 0);
+    depths(recipe.value, by_level);
+    ++by_level[recipe.level];
+    encoded_.push_back({recipe, place, {}, contributors(recipe.value), depth(recipe.value) + 1, by_level});
   }
   Encoded& encoded = encoded_[entry->second];
   if (place.rank < encoded.place.rank) encoded.place = place;
@@ -39,6 +42,15 @@ std::uint32_t Symbols::depth(const Value& value) const {
     if (term.kind == Term::Kind::decoded) deepest = std::max(deepest, encoded_[term.index].depth);
   }
   return deepest;
+}
+
+void Symbols::depths(const Value& value, std::vector<std::uint32_t>& deepest) const {
+  for (const Term& term : value) {
+    if (term.kind != Term::Kind::decoded) continue;
+    const auto& these = encoded_[term.index].depths;
+    if (deepest.size() < these.size()) deepest.resize(these.size(), 0);
+    for (std::size_t i = 0; i < these.size(); ++i) deepest[i] = std::max(deepest[i], these[i]);
+  }
 }
 
 bool Symbols::in_rank_order(const Value& value, std::size_t world) const {

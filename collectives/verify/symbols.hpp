@@ -27,6 +27,7 @@ using Value = std::vector<Term>;
 /// Encoded bytes. Two encodes give the same bytes if these fields are equal.
 struct Recipe {
   std::uint32_t chunk = 0;
+  std::uint32_t level = 0;  ///< of the codec
   Value value;
   std::int32_t residual_rank = -1;  ///< whose residual was added, -1: nobody's
   std::int32_t noise_rank = -1;
@@ -41,6 +42,7 @@ struct Encoded {
   std::vector<Place> keepers;              ///< encodes whose rank keeps the error
   std::vector<std::int32_t> contributors;  ///< ranks whose input is in them, ascending, with repetitions
   std::uint32_t depth = 0;                 ///< longest chain of encodes, this one included
+  std::vector<std::uint32_t> depths;       ///< the same of each level by itself
 };
 
 class Symbols {
@@ -53,6 +55,8 @@ class Symbols {
   std::vector<std::int32_t> contributors(const Value& value) const;
   /// Longest chain of encodes behind the value.
   std::uint32_t depth(const Value& value) const;
+  /// The same of each level by itself: raises the entries of `deepest` to at least that.
+  void depths(const Value& value, std::vector<std::uint32_t>& deepest) const;
   /// Is it one addition of the contributions of rank 0, 1, 2, ... in this order?
   bool in_rank_order(const Value& value, std::size_t world) const;
   /// For people: "the bytes that rank 2, step 7 encoded".

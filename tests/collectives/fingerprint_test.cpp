@@ -15,8 +15,8 @@ const AlgorithmDesc& direct() { return *find_algorithm("direct"); }
 // `direct`, but one field of one step of one rank is another.
 std::int32_t changed_rank = 0;
 void (*change)(Step&) = nullptr;
-Schedule build_changed(std::int32_t rank, std::int32_t world) {
-  Schedule schedule = direct().build(rank, world);
+Schedule build_changed(std::int32_t rank, const Topology& topology) {
+  Schedule schedule = direct().build(rank, topology);
   if (rank == changed_rank) change(schedule.steps.back());
   return schedule;
 }
@@ -42,6 +42,7 @@ TEST(Fingerprint, CoversEveryFieldOfEveryRank) {
   void (*const changes[])(Step&) = {
       [](Step& step) { step.operation = Operation::decode_add; },
       [](Step& step) { step.error = ErrorKept::none; },
+      [](Step& step) { ++step.level; },
       [](Step& step) { ++step.chunk; },
       [](Step& step) { ++step.slot; },
       [](Step& step) { --step.from; },
@@ -63,6 +64,17 @@ TEST(Fingerprint, CoversTheFirstAndTheLastRankOfALargeWorld) {
   for (const std::int32_t rank : {0, 99}) {
     changed_rank = rank;
     EXPECT_NE(fingerprint(other, 100), fingerprint(direct(), 100)) << "rank " << rank;
+  }
+}
+
+// Ranks that see other neighbours must notice, even where the sampled ranks' schedules are the same.
+TEST(Fingerprint, CoversTheTopologyOfAlgorithmsThatUseIt) {
+  std::set<std::uint64_t> seen;
+  for (const char* text : {"2x2", "1x4", "4x1", "1+3", "3+1", "0,2|1,3", "0|1||2,3", "1x2x2"}) {
+    const auto topology = Topology::parse(text, 4);
+    ASSERT_TRUE(topology.ok()) << topology.status().text();
+    EXPECT_TRUE(seen.insert(fingerprint(*find_algorithm("hierarchical"), *topology)).second) << text;
+    EXPECT_EQ(fingerprint(direct(), *topology), fingerprint(direct(), 4)) << text;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "collectives/topologies.hpp"
 #include "collectives/verify.hpp"
 
 namespace ferrule::collectives {
@@ -27,6 +28,12 @@ std::vector<Numbers> random_numbers(std::int32_t world, std::uint32_t chunks, st
   return ranks;
 }
 
+std::vector<Topology> worlds_and_topologies() {
+  std::vector<Topology> all = test::topologies();
+  for (std::int32_t world = 1; world <= 16; ++world) all.emplace_back(world);
+  return all;
+}
+
 double total(const std::vector<Numbers>& ranks, std::vector<double> Numbers::*field, std::uint32_t chunk) {
   double sum = 0;
   for (const Numbers& rank : ranks) sum += (rank.*field)[chunk];
@@ -37,14 +44,15 @@ class Interpreted : public testing::TestWithParam<AlgorithmDesc> {};
 
 TEST_P(Interpreted, SumsAreExactWithAnExactCodec) {
   std::mt19937 random(1);
-  for (std::int32_t world = 1; world <= 16; ++world) {
-    const std::vector<Schedule> schedules = build_all(GetParam(), world);
+  for (const Topology& topology : worlds_and_topologies()) {
+    const std::int32_t world = topology.world();
+    const std::vector<Schedule> schedules = build_all(GetParam(), topology);
     std::vector<Numbers> ranks = random_numbers(world, schedules[0].chunks, random);
-    ASSERT_TRUE(Interpreter(schedules, [](double value) { return value; }).run(ranks)) << "world " << world;
+    ASSERT_TRUE(Interpreter(schedules, [](double value) { return value; }).run(ranks)) << topology.text();
     for (std::uint32_t chunk = 0; chunk < schedules[0].chunks; ++chunk) {
       for (const Numbers& rank : ranks) {
-        ASSERT_EQ(rank.output[chunk], total(ranks, &Numbers::input, chunk)) << "world " << world;
-        ASSERT_EQ(rank.residual[chunk], 0.0) << "world " << world;
+        ASSERT_EQ(rank.output[chunk], total(ranks, &Numbers::input, chunk)) << topology.text();
+        ASSERT_EQ(rank.residual[chunk], 0.0) << topology.text();
       }
     }
   }
@@ -53,8 +61,9 @@ TEST_P(Interpreted, SumsAreExactWithAnExactCodec) {
 // A codec that rounds to whole numbers, over several collectives: what the outputs lack is in the residuals.
 TEST_P(Interpreted, LedgerBalancesAndReplicasAgreeWithALossyCodec) {
   std::mt19937 random(2);
-  for (std::int32_t world = 2; world <= 16; ++world) {
-    const std::vector<Schedule> schedules = build_all(GetParam(), world);
+  for (const Topology& topology : worlds_and_topologies()) {
+    const std::int32_t world = topology.world();
+    const std::vector<Schedule> schedules = build_all(GetParam(), topology);
     std::vector<Numbers> ranks = random_numbers(world, schedules[0].chunks, random);
     for (int collective = 0; collective < 5; ++collective) {
       const std::vector<Numbers> before = ranks;
@@ -63,7 +72,7 @@ TEST_P(Interpreted, LedgerBalancesAndReplicasAgreeWithALossyCodec) {
         for (const Numbers& rank : ranks) ASSERT_EQ(rank.output[chunk], ranks[0].output[chunk]);
         ASSERT_EQ(total(before, &Numbers::input, chunk) + total(before, &Numbers::residual, chunk),
                   ranks[0].output[chunk] + total(ranks, &Numbers::residual, chunk))
-            << "world " << world << ", chunk " << chunk << ", collective " << collective;
+            << topology.text() << ", chunk " << chunk << ", collective " << collective;
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/schedule.hpp"
+#include "collectives/topologies.hpp"
 #include "collectives/verify.hpp"
 
 namespace ferrule::collectives {
@@ -61,6 +62,13 @@ const Mutation kMutations[] = {
        step.peer = (step.peer + 1) % schedule.world;
        return true;
      }},
+    {"another level",
+     [](Schedule& schedule, std::size_t index) {
+       Step& step = schedule.steps[index];
+       if (!encodes(step) && step.operation != Operation::recv) return false;
+       step.level = step.level == 0 ? 1 : 0;
+       return true;
+     }},
     {"drop the error",
      [](Schedule& schedule, std::size_t index) {
        Step& step = schedule.steps[index];
@@ -80,8 +88,14 @@ const Mutation kMutations[] = {
 class MutatedAlgorithm : public testing::TestWithParam<AlgorithmDesc> {};
 
 TEST_P(MutatedAlgorithm, IsAlwaysRefused) {
-  for (const std::int32_t world : {2, 3, 4, 5, 6, 8}) {
-    const Schedules right = build_all(GetParam(), world);
+  std::vector<Topology> topologies{2, 3, 4, 5, 6, 8};
+  if (GetParam().uses_topology()) {
+    for (const char* text : {"2x2", "1+3", "0,2|1,3"}) topologies.push_back(test::topology(text, 4));
+    topologies.push_back(test::topology("0|1||2,3", 4));
+    topologies.push_back(test::topology("0|1,2||3,4", 5));
+  }
+  for (const Topology& topology : topologies) {
+    const Schedules right = build_all(GetParam(), topology);
     ASSERT_TRUE(verify(right).ok());
     for (std::size_t rank = 0; rank < right.size(); ++rank) {
       for (std::size_t index = 0; index < right[rank].steps.size(); ++index) {
@@ -89,7 +103,7 @@ TEST_P(MutatedAlgorithm, IsAlwaysRefused) {
           Schedules wrong = right;
           if (!mutation.apply(wrong[rank], index)) continue;
           EXPECT_FALSE(verify(wrong).ok())
-              << "world " << world << ", " << mutation.name << ", rank " << rank << ", step " << index << ": "
+              << topology.text() << ", " << mutation.name << ", rank " << rank << ", step " << index << ": "
               << to_string(right[rank].steps[index]);
         }
       }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/schedule.hpp"
+#include "collectives/topologies.hpp"
 #include "collectives/verify.hpp"
 
 namespace ferrule::collectives {
@@ -81,9 +82,10 @@ struct Planted {
   std::string_view algorithm;
   std::int32_t world;
   void (*plant)(Schedules& ranks);
-  Fault fault;            // of the first finding
-  std::int32_t rank;      // of the first finding; -1: any, the fault is in a relation between ranks
-  std::string_view text;  // part of the first finding
+  Fault fault;                     // of the first finding
+  std::int32_t rank;               // of the first finding; -1: any, the fault is in a relation between ranks
+  std::string_view text;           // part of the first finding
+  const char* topology = nullptr;  // null: flat
 };
 
 void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
@@ -272,6 +274,70 @@ const Planted kPlanted[] = {
      },
      Fault::noise_shared, -1, "with the same random bits"},
 
+    // Levels. 1 + 3 ranks: rank 0 is a node, ranks 1 to 3 are another; chunks 0, 2 and 4 end at rank 0.
+    {"inner_codec_between_nodes", "hierarchical", 4,
+     [](Schedules& r) { step(r[0], Operation::encode, 0).level = 0; }, Fault::level_mismatch, 1,
+     "rank 0 sends bytes of level 0, and level 1 is due", "1+3"},
+    {"outer_codec_inside_a_node", "hierarchical", 4,
+     [](Schedules& r) { step(r[2], Operation::encode, 0).level = 1; }, Fault::level_mismatch, 1,
+     "rank 2 sends bytes of level 1, and level 0 is due", "1+3"},
+    {"decoded_with_the_codec_of_another_level", "hierarchical", 4,
+     [](Schedules& r) { step(r[3], Operation::recv, 0).level = 1; }, Fault::level_mismatch, 3,
+     "sends bytes of level 0, and level 1 is due", "1+3"},
+    {"result_encoded_again_inside_the_node", "hierarchical", 4,
+     [](Schedules& r) {
+       // Rank 2 leads chunk 2, whose result comes from rank 0, and encodes it anew for its node.
+       const std::uint32_t received = step(r[2], Operation::recv, 5).slot;
+       const std::uint32_t again = r[2].slots++;
+       const std::size_t at = find(r[2], Operation::decode, 0);
+       for (std::size_t i = at; i < r[2].steps.size(); ++i) {
+         Step& later = r[2].steps[i];
+         if (later.operation == Operation::send && later.slot == received) later.slot = again;
+       }
+       insert_at(r[2], at,
+                 {.operation = Operation::encode,
+                  .error = ErrorKept::charge,
+                  .level = 1,
+                  .chunk = 2,
+                  .slot = again,
+                  .from = kSum,
+                  .noise_rank = 9});
+       insert_at(r[2], at, {.operation = Operation::decode_add, .chunk = 2, .slot = received});
+     },
+     Fault::replicas_differ, -1, "output of chunk 2 is the bytes that rank 2", "1+3"},
+    {"node_sum_without_a_member", "hierarchical", 4,
+     [](Schedules& r) { erase(r[2], Operation::decode_add, 0); }, Fault::slot_unused, 2, "nothing reads",
+     "1+3"},
+    {"node_sum_sent_raw_and_added_again", "hierarchical", 4,
+     [](Schedules& r) { repeat(r[0], Operation::decode_add, 1); }, Fault::contribution_repeated, 0,
+     "output of chunk 0 has the input of rank 1 2 times", "1+3"},
+    {"leader_without_its_own_input", "hierarchical", 4,
+     [](Schedules& r) {
+       std::erase_if(r[3].steps, [](const Step& s) {
+         return s.operation == Operation::decode_add && s.slot == kOwnInput && s.chunk == 4;
+       });
+     },
+     Fault::contribution_missing, 0, "output of chunk 4 has the input of rank 3 0 times", "1+3"},
+    {"error_of_the_outer_level_dropped", "hierarchical", 4,
+     [](Schedules& r) {
+       for (Step& s : r[2].steps) {
+         if (s.operation == Operation::encode && s.chunk == 2) s.error = ErrorKept::none;
+       }
+     },
+     Fault::error_dropped, 2, "no rank keeps the error", "1+3"},
+    {"owner_keeps_its_sum_of_nodes", "hierarchical", 4,
+     [](Schedules& r) {
+       // The same terms once more, stored as they are.
+       const Step own = step(r[0], Operation::decode_add, 0);
+       const Step other = step(r[0], Operation::decode_add, 1);
+       std::erase_if(r[0].steps,
+                     [](const Step& s) { return s.operation == Operation::decode && s.chunk == 0; });
+       r[0].steps.push_back(own);
+       r[0].steps.push_back(other);
+       r[0].steps.push_back({.operation = Operation::decode, .chunk = 0, .slot = kSum});
+     },
+     Fault::replicas_differ, 1, "and on rank 0 a sum of 2 terms", "1+3"},
+
     // Form
     {"chunk_out_of_range", "direct", 4, [](Schedules& r) { step(r[1], Operation::encode, 0).chunk = 4; },
      Fault::malformed, 1, "there are 4 chunks"},
@@ -297,7 +363,9 @@ class PlantedFault : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedFault, IsCaughtAndNamed) {
   const Planted& planted = GetParam();
-  Schedules schedules = build_all(*find_algorithm(planted.algorithm), planted.world);
+  const Topology topology =
+      planted.topology == nullptr ? planted.world : test::topology(planted.topology, planted.world);
+  Schedules schedules = build_all(*find_algorithm(planted.algorithm), topology);
   ASSERT_TRUE(verify(schedules).ok());
   planted.plant(schedules);
   const Report report = verify(schedules);
@@ -317,8 +385,8 @@ INSTANTIATE_TEST_SUITE_P(All, PlantedFault, testing::ValuesIn(kPlanted),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // The claims of a description are checked against what its schedules contain.
-Schedule build_in_another_order(std::int32_t rank, std::int32_t world) {
-  Schedule schedule = find_algorithm("direct")->build(rank, world);
+Schedule build_in_another_order(std::int32_t rank, const Topology& topology) {
+  Schedule schedule = find_algorithm("direct")->build(rank, topology);
   std::swap(step(schedule, Operation::decode_add, 0), step(schedule, Operation::decode_add, 1));
   return schedule;
 }
@@ -335,12 +403,23 @@ TEST(PlantedClaim, OrderIsNotRankOrder) {
 
 TEST(PlantedClaim, EncodesAndChunksSentAreCounted) {
   AlgorithmDesc algorithm = *find_algorithm("tree");
-  algorithm.encodes = [](std::int32_t) { return 2u; };
-  algorithm.chunks_sent = [](std::int32_t) { return 5u; };
+  algorithm.encodes = [](const Topology&) { return 2u; };
+  algorithm.chunks_sent = [](const Topology&) { return 5u; };
   const Report report = verify(algorithm, 16);
   ASSERT_EQ(report.findings.size(), 2u);
   EXPECT_EQ(report.findings[0].text, "wrong_encodes_claim: tree in a world of 16 says 2, and it is 5");
   EXPECT_EQ(report.findings[1].text, "wrong_chunks_sent_claim: tree in a world of 16 says 5, and it is 4");
+}
+
+TEST(PlantedClaim, EncodesOfEachLevelAreCounted) {
+  AlgorithmDesc algorithm = *find_algorithm("hierarchical");
+  algorithm.encodes_at = [](const Topology&, std::uint32_t level) { return level < 2 ? 1u : 0u; };
+  const Report report = verify(algorithm, test::topology("2x2", 4));
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].text, "wrong_encodes_claim: hierarchical in a world of 4 says 1, and it is 2");
+  // Without the claim, everything is of level 0.
+  algorithm.encodes_at = nullptr;
+  EXPECT_TRUE(verify(algorithm, test::topology("2x2", 4)).has(Fault::wrong_encodes_claim));
 }
 
 TEST(PlantedClaim, NoScheduleAtAll) { EXPECT_TRUE(verify(Schedules{}).has(Fault::malformed)); }

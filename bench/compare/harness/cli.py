@@ -203,6 +203,14 @@ def write(results: Results, folder: pathlib.Path) -> None:
     say(f"written to {folder}: {', '.join(written)}")
 
 
+def run_all(options: argparse.Namespace, results: Results) -> None:
+    # A short path: a socket's may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="fcmp-") as folder:
+        for number, link in enumerate(options.links):
+            for ranks in options.ranks:
+                run_link(link, ranks, options, pathlib.Path(folder) / f"{number}-{ranks}", results)
+
+
 def _end(signal_number, _frame) -> None:
     raise SystemExit(128 + signal_number)
 
@@ -219,14 +227,15 @@ def main(arguments: list[str] | None = None) -> int:
             return _EXIT_USAGE
     results = Results(options)
     output = options.output or _TOP / "build" / "compare" / time.strftime("%Y-%m-%dT%H-%M-%S")
-    # A short path: a socket's may have 107 characters.
-    with tempfile.TemporaryDirectory(prefix="fcmp-") as folder:
-        for number, link in enumerate(options.links):
-            for ranks in options.ranks:
-                run_link(link, ranks, options, pathlib.Path(folder) / f"{number}-{ranks}", results)
+    try:
+        run_all(options, results)
+        code = results.exit_code()
+    except KeyboardInterrupt:
+        say("interrupted: cases that were finished are shown")
+        code = 128 + signal.SIGINT
     print(results.text().strip("\n"))
     write(results, output)
-    return results.exit_code()
+    return code
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -15,6 +16,7 @@ WORKERS = pathlib.Path(__file__).resolve().parent.parent / "workers"
 #: as long as the all-reduce: a comparison without these would be a gift.
 OMPI_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 OMPI_VARIANTS = ("vader", "ucx", "tcp")
+KINDS = ("ferrule", "ompi", "gloo", "hook")
 HOOKS = ("fp16", "powersgd:1", "powersgd:4")
 
 
@@ -177,9 +179,9 @@ def _has_torch() -> bool:
 
 
 def parse_contestants(text: str) -> list[Contestant]:
-    """Specs separated by commas; 'ompi' and 'hook' stand for all of theirs."""
+    """Specs separated by commas; 'ompi' and 'hook' stand for all of theirs. A setting's value may have commas too."""
     made: list[Contestant] = []
-    for spec in (word.strip() for word in text.split(",")):
+    for spec in re.split(rf",(?=(?:{'|'.join(KINDS)})\b)", text):
         kind, _, value = spec.partition(":")
         if kind == "ferrule":
             made.append(Ferrule(spec))

@@ -58,6 +58,7 @@ class Group:
         self._server.listen(ranks)
 
     def start(self, commands: list[Command]) -> None:
+        """Does not wait for them: see meet()."""
         for command in commands:
             self._processes.append(
                 subprocess.Popen(
@@ -70,9 +71,9 @@ class Group:
                     preexec_fn=_die_with_driver,
                 )
             )
-        self._accept_all()
 
-    def _accept_all(self) -> None:
+    def meet(self) -> None:
+        """Until every rank has said hello."""
         deadline = time.monotonic() + self.timeout_s
         self._server.settimeout(0.1)
         hellos = []
@@ -81,6 +82,7 @@ class Group:
                 connection, _ = self._server.accept()
                 connection.settimeout(self.timeout_s)
                 stream = connection.makefile("rw")
+                connection.close()  # the stream has it now
                 hellos.append((self._read(stream, "a rank"), stream))
                 continue
             ended = [process.poll() for process in self._processes]
@@ -149,11 +151,19 @@ class Group:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal_number)
             self._wait(patience_s)
+        self._kill_ranks()
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
         self._server.close()
         self._log.close()
+
+    def _kill_ranks(self) -> None:
+        """Ranks that outlived their launcher. The socket's path shows that a process is still the one that said hello."""
+        for pid in self._pids:
+            with contextlib.suppress(OSError):
+                if str(self.socket_path).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
 
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -120,12 +120,13 @@ class Bench:
                 continue
             group = Group(contestant.spec, self.ranks, folder, self.plan.timeout_s)
             self._groups[contestant.spec] = group  # before it starts: it is to be closed either way
-            try:
-                group.start(contestant.commands(place))
-            except ContestantFailed as error:
-                self._drop(contestant.spec, str(error))
-                continue
             self._contestants.append(contestant)
+            group.start(contestant.commands(place))
+        for name, group in list(self._groups.items()):
+            try:
+                group.meet()
+            except ContestantFailed as error:
+                self._drop(name, str(error))
 
     def _drop(self, name: str, why: str) -> None:
         """It is out from here on."""

@@ -41,8 +41,8 @@ class Gloo:
     def about(self) -> str:
         return f"torch {torch.__version__}, gloo"
 
-    def prepare(self, count: int, tensors: list[torch.Tensor]) -> None:
-        del count, tensors
+    def prepare(self, example: torch.Tensor, tensors: list[torch.Tensor]) -> None:
+        del example, tensors
 
     def reduce(self, tensor: torch.Tensor) -> None:
         dist.all_reduce(tensor)
@@ -69,10 +69,11 @@ class Hook:
     def about(self) -> str:
         return f"torch {torch.__version__}, DDP hook {self._name} over gloo, one square matrix"
 
-    def prepare(self, count: int, tensors: list[torch.Tensor]) -> None:
+    def prepare(self, example: torch.Tensor, tensors: list[torch.Tensor]) -> None:
         self._state = self._make_state()
-        self._bucket = bucket_of(count)
+        self._bucket = bucket_of(example.numel())
         for _ in range(3):  # PowerSGD starts with plain all-reduces
+            tensors[0].copy_(example)  # of a matrix of zeros it makes NaN, for good
             self.reduce(tensors[0])
 
     def reduce(self, tensor: torch.Tensor) -> None:
@@ -124,7 +125,7 @@ class Session:
         for first in range(0, total, PIECE):
             count = min(PIECE, total - first)
             self._source[first : first + count] = torch.from_numpy(fill(seed, self._rank, first, count))
-        self._contestant.prepare(self._count, self._tensors())
+        self._contestant.prepare(self._source[: self._count], self._tensors())
         return {"ok": True}
 
     def do_release(self) -> dict:
