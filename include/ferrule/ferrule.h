@@ -146,6 +146,8 @@ typedef struct {
   uint64_t decode_ns; /* ... in decodes ... */
   uint64_t
       wait_ns; /* ... and waiting for the wire, while a caller or the progress thread drove the collective */
+  uint64_t scratch_bytes; /* held for wire bytes: grown to the largest need so far, then reused. Residuals are
+                             not in it. No total. */
 } ferruleStats_t;
 FERRULE_API ferruleResult_t ferruleCommStats(ferruleComm_t comm, ferruleStats_t* stats);
 
@@ -183,6 +185,12 @@ FERRULE_API ferruleResult_t ferruleWorkTest(ferruleWork_t work);
 FERRULE_API ferruleResult_t ferruleWorkWait(ferruleWork_t work, int64_t timeout_ns);
 /* Wire bytes that this rank sent for it, headers included; valid when done. */
 FERRULE_API ferruleResult_t ferruleWorkBytesSent(ferruleWork_t work, uint64_t* bytes);
+/* What it runs: the algorithm, and the codec's canonical text, that were chosen where the call left the
+ * choice
+ * ("auto", "auto:int4", a tensor that compression would not shrink). Valid at once, while the handle lives.
+ */
+FERRULE_API ferruleResult_t ferruleWorkAlgorithm(ferruleWork_t work, const char** name);
+FERRULE_API ferruleResult_t ferruleWorkCodec(ferruleWork_t work, const char** spec);
 /* Frees the handle, not the collective: that goes on. NULL is fine. */
 FERRULE_API ferruleResult_t ferruleWorkDestroy(ferruleWork_t work);
 

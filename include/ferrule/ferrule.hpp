@@ -88,6 +88,17 @@ class Work {
     static_cast<void>(ferruleWorkBytesSent(handle_.get(), &bytes));
     return bytes;
   }
+  /// What it runs; the same whether it is done or not.
+  std::string algorithm() const {
+    const char* name = "";
+    static_cast<void>(ferruleWorkAlgorithm(handle_.get(), &name));
+    return name;
+  }
+  std::string codec() const {
+    const char* spec = "";
+    static_cast<void>(ferruleWorkCodec(handle_.get(), &spec));
+    return spec;
+  }
   ferruleWork_t handle() const { return handle_.get(); }
 
  private:

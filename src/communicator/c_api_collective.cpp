@@ -98,6 +98,22 @@ ferruleResult_t ferruleWorkBytesSent(ferruleWork_t work, uint64_t* bytes) {
   });
 }
 
+ferruleResult_t ferruleWorkAlgorithm(ferruleWork_t work, const char** name) {
+  return guarded([&]() -> Status {
+    if (work == nullptr || name == nullptr) return null_argument("work or name");
+    *name = work->work->intent.plan->algorithm().name.data();  // a literal, so it ends with a 0
+    return {};
+  });
+}
+
+ferruleResult_t ferruleWorkCodec(ferruleWork_t work, const char** spec) {
+  return guarded([&]() -> Status {
+    if (work == nullptr || spec == nullptr) return null_argument("work or spec");
+    *spec = work->work->intent.plan->codec().spec().c_str();
+    return {};
+  });
+}
+
 ferruleResult_t ferruleWorkDestroy(ferruleWork_t work) {
   delete work;
   return ferruleSuccess;

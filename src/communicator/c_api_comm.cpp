@@ -149,6 +149,7 @@ ferruleResult_t ferruleCommStats(ferruleComm_t comm, ferruleStats_t* stats) {
     full.encode_ns = now.times.encode_ns;
     full.decode_ns = now.times.decode_ns;
     full.wait_ns = now.times.wait_ns;
+    full.scratch_bytes = now.scratch_bytes;
     std::copy_n(reinterpret_cast<const unsigned char*>(&full), std::min(given, sizeof full),
                 reinterpret_cast<unsigned char*>(stats));
     return {};

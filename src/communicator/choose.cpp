@@ -1,6 +1,7 @@
 // What a call becomes: codec and algorithm, and the figures that the choice goes by.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
@@ -70,7 +71,9 @@ Status Communicator::know_cost(std::string_view codec_text) {
 void Communicator::leave_out_of_stats(const Stats& before) {
   const std::lock_guard lock(mutex_);
   calibrated_ = transport_->counters() - before.counters;
+  const std::size_t scratch_bytes = stats_.scratch_bytes;
   stats_ = before;
+  stats_.scratch_bytes = scratch_bytes;  // calibration's memory is kept for the caller's collectives
 }
 
 Tuning Communicator::tuning() {
@@ -154,6 +157,24 @@ bool Communicator::pays(const plan::Request& request) {
     return choice.ok() ? choice->seconds : 0;
   };
   return seconds(coded) < (1 - kWorthwhile) * seconds(raw);
+}
+
+Result<Preview> Communicator::preview(const Call& call) {
+  if (!is_valid(call.dtype) || !is_valid(call.op)) {
+    return Status(ErrorCode::invalid_argument, "no such dtype or operation");
+  }
+  if (is_auto_codec(codec_text(call))) FERRULE_RETURN_IF_ERROR(know_cost(codec_text(call)));
+  const std::lock_guard lock(mutex_);
+  auto request = resolve(call);
+  FERRULE_RETURN_IF_ERROR(request.status());
+  auto plan = plan::Plan::make(*request, environment_, *find_codec("none"));
+  FERRULE_RETURN_IF_ERROR(plan.status());
+  const collectives::AlgorithmDesc& algorithm = (*plan)->algorithm();
+  const double seconds =
+      plan::predict_seconds(plan::shape_of(algorithm, size()), plan::rounds_of(algorithm, size()),
+                            situation_of(*request), environment_.link);
+  return Preview{(*plan)->codec().spec(), algorithm.name, (*plan)->slice_count(),
+                 std::min((*plan)->slices_in_flight(), (*plan)->slice_count()), seconds};
 }
 
 plan::Situation Communicator::situation_of(const plan::Request& request) const {

@@ -207,6 +207,7 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
     }
   }
   stats_.counters = transport_->counters() - calibrated_;
+  stats_.scratch_bytes = run_.scratch_bytes();
   changed_.notify_all();
   if (!queue_.empty() && queue_.front()->background) progress_.notify_one();
 }

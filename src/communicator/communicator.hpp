@@ -59,10 +59,20 @@ struct Call {
   std::chrono::nanoseconds timeout{0};
 };
 
+/// What a call would become.
+struct Preview {
+  std::string codec;  ///< canonical text; "none" where compression is left off
+  std::string_view algorithm;
+  std::uint32_t slice_count = 0;
+  std::uint32_t slices_in_flight = 0;  ///< never more than there are
+  double seconds = 0;                  ///< what the cost model expects
+};
+
 struct Stats {
   std::uint64_t collectives = 0;
   executor::Times times;
   transport::Counters counters;
+  std::size_t scratch_bytes = 0;  ///< held now; no total
 };
 
 /// Errors after which the communicator is as good as before: nothing was half done.
@@ -90,6 +100,9 @@ class Communicator {
   Tuning tuning();
   Stats stats();
 
+  /// What all_reduce would choose for this call, whose buffers are not looked at. All ranks must ask alike:
+  /// an `auto:` codec that was not met before is measured.
+  Result<Preview> preview(const Call& call);
   /// Checks the arguments and queues the collective. `background`: the progress thread may drive it.
   Result<std::shared_ptr<Work>> all_reduce(const Call& call, bool background);
   /// Drives until the work is done or the deadline (`timeout`, and the work goes on).

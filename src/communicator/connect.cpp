@@ -17,6 +17,11 @@
 namespace ferrule::communicator {
 namespace {
 
+/// What the caller gave, or else the setting.
+const std::string& pick(const std::string& given, const std::string& setting) {
+  return given.empty() ? setting : given;
+}
+
 Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   Defaults defaults;
   defaults.codec = config.codec.empty() ? settings.text("FERRULE_CODEC") : config.codec;
@@ -31,6 +36,8 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
   FERRULE_RETURN_IF_ERROR(tuning.status());
   defaults.tuning = *tuning;
+  // A planted fault counts the messages of the caller's collectives.
+  if (!pick(config.fault, settings.text("FERRULE_FAULT")).empty()) defaults.tuning = TuningSource{};
   return defaults;
 }
 
@@ -92,28 +99,31 @@ Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport
   return transport;
 }
 
-MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Config& config,
-                                   const Settings& settings, Deadline deadline, bool one_process = false) {
-  const auto pick = [](const std::string& given, const std::string& setting) {
-    return given.empty() ? setting : given;
-  };
-  const std::string link = pick(config.link, settings.text("FERRULE_LINK"));
-  const std::string fault = pick(config.fault, settings.text("FERRULE_FAULT"));
-  auto defaults = make_defaults(config, settings);
-  FERRULE_RETURN_IF_ERROR(defaults.status());
-  // A planted fault counts the messages of the caller's collectives.
-  if (!fault.empty()) defaults->tuning = TuningSource{};
+Result<std::unique_ptr<transport::Transport>> open_transport(const rendezvous::Meeting& meeting,
+                                                             const Config& config, const Settings& settings,
+                                                             Deadline deadline, bool one_process) {
+  const std::string& link = pick(config.link, settings.text("FERRULE_LINK"));
   auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
                                one_process);
   FERRULE_RETURN_IF_ERROR(desc.status());
   FERRULE_RETURN_IF_ERROR(agree_on_wire(meeting, fmt::format("{} link '{}'", (*desc)->name, link)));
   auto transport = (*desc)->connect(meeting.membership, meeting.exchange, deadline);
   FERRULE_RETURN_IF_ERROR(transport.status());
-  auto decorated = decorate(std::move(transport).value(), link, fault);
+  auto decorated =
+      decorate(std::move(transport).value(), link, pick(config.fault, settings.text("FERRULE_FAULT")));
   FERRULE_RETURN_IF_ERROR(decorated.status());
   log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
             meeting.membership.size(), meeting.where, (*decorated)->name());
-  return Communicator::make(std::move(decorated).value(), meeting.membership, std::move(defaults).value());
+  return decorated;
+}
+
+MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Config& config,
+                                   const Settings& settings, Deadline deadline, bool one_process = false) {
+  auto defaults = make_defaults(config, settings);
+  FERRULE_RETURN_IF_ERROR(defaults.status());
+  auto transport = open_transport(meeting, config, settings, deadline, one_process);
+  FERRULE_RETURN_IF_ERROR(transport.status());
+  return Communicator::make(std::move(transport).value(), meeting.membership, std::move(defaults).value());
 }
 
 struct Start {
@@ -129,6 +139,20 @@ Result<Start> start(const Config& config) {
 }
 
 }  // namespace
+
+Result<Defaults> defaults_of(const Config& config) {
+  auto settings = Settings::from_environment();
+  FERRULE_RETURN_IF_ERROR(settings.status());
+  return make_defaults(config, *settings);
+}
+
+Result<std::unique_ptr<transport::Transport>> connect_transport(const rendezvous::Meeting& meeting,
+                                                                const Config& config, Deadline deadline,
+                                                                bool one_process) {
+  auto settings = Settings::from_environment();
+  FERRULE_RETURN_IF_ERROR(settings.status());
+  return open_transport(meeting, config, *settings, deadline, one_process);
+}
 
 MadeCommunicator connect_at(std::string_view place, std::int32_t rank, std::int32_t size,
                             const Config& config) {

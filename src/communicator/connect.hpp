@@ -22,6 +22,14 @@ struct Config {
   std::chrono::nanoseconds timeout{0};
 };
 
+/// What a configuration and the settings make of all that is not the transport.
+Result<Defaults> defaults_of(const Config& config);
+/// The transport of ranks that have met, throttled or with faults where that is asked for. All ranks at once.
+/// `one_process`: all ranks are threads of this process.
+Result<std::unique_ptr<transport::Transport>> connect_transport(const rendezvous::Meeting& meeting,
+                                                                const Config& config, Deadline deadline,
+                                                                bool one_process = false);
+
 using MadeCommunicator = Result<std::unique_ptr<Communicator>>;
 
 /// At "tcp://host:port" or "file:///path".

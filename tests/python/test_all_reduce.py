@@ -141,6 +141,7 @@ def test_attributes_and_context_manager():
         assert stats["collectives"] >= 1
         assert 2000 < stats["bytes_sent"] < 20000  # 5000 elements of int4, and what the ranks agree on
         assert stats["bytes_received"] > 0 and stats["messages_sent"] > 0
+        assert stats["scratch_bytes"] > 0
 
 
 def test_a_sole_rank():

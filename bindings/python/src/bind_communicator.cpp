@@ -163,6 +163,7 @@ nb::dict stats_of(const CommunicatorObject& self) {
   dict["encode_s"] = static_cast<double>(stats.encode_ns) * 1e-9;
   dict["decode_s"] = static_cast<double>(stats.decode_ns) * 1e-9;
   dict["wait_s"] = static_cast<double>(stats.wait_ns) * 1e-9;
+  dict["scratch_bytes"] = stats.scratch_bytes;
   return dict;
 }
 
