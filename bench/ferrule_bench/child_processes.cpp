@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/ferrule_bench/exit_codes.hpp"
@@ -28,7 +30,7 @@ struct Child {
 
 class Supervisor {
  public:
-  Supervisor() {
+  explicit Supervisor(std::string program) : program_(std::move(program)) {
     sigemptyset(&signals_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals_, signal);
     sigprocmask(SIG_BLOCK, &signals_, &before_);
@@ -52,6 +54,7 @@ class Supervisor {
   int next_signal() const;
   void reap_for(std::chrono::milliseconds duration);
 
+  const std::string program_;
   sigset_t signals_{};
   sigset_t before_{};
   std::vector<Child> children_;
@@ -72,7 +75,7 @@ bool Supervisor::start(int rank, const std::function<int(int)>& body) {
     _exit(code);
   }
   if (pid < 0) {
-    fmt::print(stderr, "ferrule-bench: cannot start rank {}: {}\n", rank, strerror(errno));
+    fmt::print(stderr, "{}: cannot start rank {}: {}\n", program_, rank, strerror(errno));
     exit_code_ = kExitFailed;
     return false;
   }
@@ -85,7 +88,7 @@ void Supervisor::note_end(Child& child, int status) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     if (!failed_)
-      fmt::print(stderr, "ferrule-bench: rank {} (pid {}) died of signal {} ({})\n", child.rank, child.pid,
+      fmt::print(stderr, "{}: rank {} (pid {}) died of signal {} ({})\n", program_, child.rank, child.pid,
                  signal, strsignal(signal));
     exit_code_ = kExitFailed;
     failed_ = true;
@@ -93,7 +96,7 @@ void Supervisor::note_end(Child& child, int status) {
   }
   const int code = WEXITSTATUS(status);
   if (code != kExitOk && code != kExitWrong && !failed_) {
-    fmt::print(stderr, "ferrule-bench: rank {} (pid {}) ended with exit code {}\n", child.rank, child.pid,
+    fmt::print(stderr, "{}: rank {} (pid {}) ended with exit code {}\n", program_, child.rank, child.pid,
                code);
     failed_ = true;
   }
@@ -162,13 +165,13 @@ void die_of(int signal) {
 
 }  // namespace
 
-int run_child_processes(int ranks, int grace_ms, const std::function<int(int rank)>& body,
+int run_child_processes(const ChildProcesses& children, const std::function<int(int rank)>& body,
                         const std::function<void()>& cleanup) {
-  Supervisor supervisor;
+  Supervisor supervisor(children.program);
   bool started = true;
-  for (int rank = 0; rank < ranks && started; ++rank) started = supervisor.start(rank, body);
+  for (int rank = 0; rank < children.ranks && started; ++rank) started = supervisor.start(rank, body);
   if (!started) supervisor.end_all();
-  const int signal = supervisor.watch(std::chrono::milliseconds(grace_ms));
+  const int signal = supervisor.watch(std::chrono::milliseconds(children.grace_ms));
   if (signal != 0) supervisor.end_all();
   cleanup();
   if (signal != 0) die_of(signal);

@@ -19,11 +19,8 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 Json times_json(const Timing& timing) {
   const Summary summary = summarise(timing.samples_us);
-  return {{"p50", summary.p50},
-          {"p95", summary.p95},
-          {"max", summary.max},
-          {"mean", summary.mean},
-          {"min", summary.min}};
+  return {{"p50", summary.p50}, {"p95", summary.p95},   {"p99", summary.p99},
+          {"max", summary.max}, {"mean", summary.mean}, {"min", summary.min}};
 }
 
 /// The fields that each place has.
@@ -34,6 +31,7 @@ void put_timing(Json& to, const CaseResult& result, const Timing& timing) {
   to["shown_time_us"] = timing.shown_us;
   to["share_percent"] = {
       {"encode", timing.encode_percent}, {"wait", timing.wait_percent}, {"decode", timing.decode_percent}};
+  to["slowest_rank"] = {{"rank", timing.slowest.rank}, {"percent", timing.slowest.percent}};
 }
 
 void put_verdict(Json& to, const std::optional<Verdict>& verdict) {
@@ -58,6 +56,8 @@ Json result_json(const CaseResult& result) {
   Json json;
   json["codec"] = result.what.codec;
   json["algo"] = result.what.algorithm;
+  json["algorithm_ran"] = result.algorithm_ran;
+  json["codec_ran"] = result.codec_ran;
   json["ranks"] = result.ranks;
   json["transport"] = result.transport;
   json["dtype"] = dtype_name(result.what.dtype);
@@ -93,7 +93,9 @@ Json units_json() {
       {"rel_error",
        "L2 norm of the error against fp64 / L2 norm of the fp64 result; null: not finite, or not checked"},
       {"max_error", "largest absolute error against fp64"},
-      {"share_percent", "of the time, mean over ranks"}};
+      {"share_percent", "of the time, mean over ranks"},
+      {"slowest_rank", "the rank that waited least for others in most iterations, and in how many of them"},
+      {"memory", "bytes, the largest over ranks: scratch of the communicator; peak resident of a process"}};
 }
 
 Json settings_json(const Options& options) {
@@ -105,6 +107,7 @@ Json settings_json(const Options& options) {
           {"blocking", options.blocking},
           {"link", options.link},
           {"fault", options.fault},
+          {"jitter", options.jitter ? options.jitter->text : ""},
           {"seed", options.seed},
           {"data", options.data == DataKind::integer ? "integer" : "normal"},
           {"timeout_s", std::chrono::duration<double>(options.timeout).count()}};
@@ -122,6 +125,8 @@ nlohmann::ordered_json json_report(const RunDescription& run, const Options& opt
   json["command_line"] = run.command_line;
   json["settings"] = settings_json(options);
   json["units"] = units_json();
+  json["memory"] = {{"scratch_bytes", run.memory.scratch_bytes},
+                    {"peak_rss_bytes", run.memory.peak_rss_bytes}};
   json["results"] = Json::array();
   for (const CaseResult& result : results) json["results"].push_back(result_json(result));
   return json;

@@ -22,6 +22,7 @@ struct RunDescription {
   std::string ferrule_info;  ///< ferruleInfo()'s text
   std::string git;           ///< of the tree that this program was built from; "unknown" outside one
   std::string started;       ///< UTC, ISO 8601
+  MemoryFigures memory = {};
 };
 
 nlohmann::ordered_json json_report(const RunDescription& run, const Options& options,

@@ -1,18 +1,14 @@
 #include "bench/ferrule_bench/local_ranks.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <thread>
 
 #include "bench/ferrule_bench/child_processes.hpp"
 #include "bench/ferrule_bench/exit_codes.hpp"
+#include "bench/ferrule_bench/meeting_place.hpp"
 #include "bench/ferrule_bench/runner.hpp"
 
 namespace ferrule::bench {
@@ -82,42 +78,15 @@ int run_threads(const Options& options, const std::string& command_line) {
   return RankThreads(std::move(*comms), options, command_line).run();
 }
 
-/// A folder that only this user can read, for the ranks to meet in.
-class MeetingPlace {
- public:
-  MeetingPlace() {
-    std::string name = (std::filesystem::temp_directory_path() / "ferrule-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) folder_ = name;
-  }
-  ~MeetingPlace() { remove(); }
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
-
-  bool ok() const { return !folder_.empty(); }
-  std::string rendezvous() const { return "file://" + folder_ + "/rendezvous"; }
-  void remove() {
-    std::error_code ignored;
-    if (ok()) std::filesystem::remove_all(folder_, ignored);
-    folder_.clear();
-  }
-
- private:
-  std::string folder_;
-};
-
 int run_processes(const Options& options, const std::string& command_line) {
-  MeetingPlace place;
-  if (!place.ok())
-    return report(
-        -1, Status(ErrorCode::system, fmt::format("cannot make a folder for the ranks to meet in: {}; is "
-                                                  "TMPDIR writable?",
-                                                  std::strerror(errno))));
+  MeetingPlace place("ferrule-bench");
+  if (!place.ok()) return report(-1, place.status());
   const std::string rendezvous = place.rendezvous();
   const auto body = [&](int rank) {
     return run_on(Communicator::connect(rank, options.ranks, rendezvous, config_of(options)), rank, options,
                   command_line);
   };
-  return run_child_processes(options.ranks, kGraceMs, body, [&] { place.remove(); });
+  return run_child_processes({options.ranks, kGraceMs, "ferrule-bench"}, body, [&] { place.remove(); });
 }
 
 int run_launched(const Options& options, const std::string& command_line) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -56,6 +57,12 @@ Machine describe_machine() {
   machine.compiler = "GCC " __VERSION__;
 #endif
   return machine;
+}
+
+std::uint64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;  // it counts KiB
 }
 
 std::uint64_t available_memory_bytes() { return meminfo_bytes("MemAvailable"); }

@@ -20,4 +20,7 @@ Machine describe_machine();
 /// Bytes that can be allocated without swapping; 0 if unknown.
 std::uint64_t available_memory_bytes();
 
+/// The most memory that this process has had resident so far.
+std::uint64_t peak_resident_bytes();
+
 }  // namespace ferrule::bench

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/ferrule_bench/exchange.hpp"
+#include "bench/ferrule_bench/jitter.hpp"
 
 namespace ferrule::bench {
 namespace {
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 /// What this rank has seen of one case.
 struct OwnTiming {
   std::vector<double> samples_us;
+  std::vector<double> busy_us;  ///< of these: not waiting for the wire
   double total_ns = 0;
   double encode_ns = 0;
   double wait_ns = 0;
@@ -22,22 +24,32 @@ struct OwnTiming {
   std::uint64_t all_reduces = 0;
 };
 
-Status time_iteration(const Communicator& comm, Workspace& workspace, CaseState& state, Place place,
-                      OwnTiming& own, int agg_iters) {
-  workspace.prepare(state, place);
+/// How one iteration is done, the same for all cases of a turn.
+struct Turn {
+  Place place = Place::out_of_place;
+  int agg_iters = 1;
+  std::chrono::nanoseconds late{0};  ///< this rank comes so late
+};
+
+Status time_iteration(const Communicator& comm, Workspace& workspace, CaseState& state, OwnTiming& own,
+                      const Turn& turn) {
+  workspace.prepare(state, turn.place);
   FERRULE_RETURN_IF_ERROR(barrier(comm));
   const ferruleStats_t before = comm.stats();
   const auto start = Clock::now();
-  FERRULE_RETURN_IF_ERROR(workspace.iterate(state, place));
+  be_late(turn.late);
+  FERRULE_RETURN_IF_ERROR(workspace.iterate(state, turn.place));
   const double elapsed_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   const ferruleStats_t after = comm.stats();
-  own.samples_us.push_back(elapsed_ns / 1e3 / agg_iters);
+  const auto wait_ns = static_cast<double>(after.wait_ns - before.wait_ns);
+  own.samples_us.push_back(elapsed_ns / 1e3 / turn.agg_iters);
+  own.busy_us.push_back(elapsed_ns / 1e3 - wait_ns / 1e3);
   own.total_ns += elapsed_ns;
   own.encode_ns += static_cast<double>(after.encode_ns - before.encode_ns);
-  own.wait_ns += static_cast<double>(after.wait_ns - before.wait_ns);
+  own.wait_ns += wait_ns;
   own.decode_ns += static_cast<double>(after.decode_ns - before.decode_ns);
   own.bytes_sent += after.bytes_sent - before.bytes_sent;
-  own.all_reduces += static_cast<std::uint64_t>(agg_iters);
+  own.all_reduces += static_cast<std::uint64_t>(turn.agg_iters);
   return {};
 }
 
@@ -55,6 +67,19 @@ Result<std::vector<double>> shown_series(const Communicator& comm, Average avera
   }
   if (comm.rank() != 0) std::fill(own.begin(), own.end(), 0.0);
   return combine(comm, std::move(own), ReduceOp::sum);
+}
+
+/// The rank that others waited for in each iteration is the one that itself waited least. (All of them end at
+/// about the same time, whoever was late.)
+Result<Slowest> find_slowest(const Communicator& comm, const std::vector<double>& busy_us) {
+  auto most = combine(comm, busy_us, ReduceOp::max);
+  if (!most.ok()) return most.status();
+  std::vector<std::int64_t> ranks(busy_us.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    ranks[i] = busy_us[i] == (*most)[i] ? comm.rank() : comm.size();
+  auto slowest = combine(comm, std::move(ranks), ReduceOp::min);
+  if (!slowest.ok()) return slowest.status();
+  return most_often(*slowest);
 }
 
 Result<Timing> over_ranks(const Communicator& comm, const OwnTiming& own, Average average) {
@@ -77,6 +102,9 @@ Result<Timing> over_ranks(const Communicator& comm, const OwnTiming& own, Averag
       combine(comm, std::vector{static_cast<std::int64_t>(own.bytes_sent / own.all_reduces)}, ReduceOp::max);
   if (!wire.ok()) return wire.status();
   timing.wire_bytes = static_cast<std::uint64_t>(wire->front());
+  auto most_often_slowest = find_slowest(comm, own.busy_us);
+  if (!most_often_slowest.ok()) return most_often_slowest.status();
+  timing.slowest = *most_often_slowest;
   return timing;
 }
 
@@ -97,8 +125,9 @@ Result<std::vector<Timing>> measure(const Communicator& comm, const Options& opt
   FERRULE_RETURN_IF_ERROR(warm_up(options, workspace, cases, place));
   std::vector<OwnTiming> own(cases.size());
   for (int i = 0; i < options.iters; ++i) {
+    const Turn turn{place, options.agg_iters, lateness(options, comm.rank(), i)};
     for (std::size_t c = 0; c < cases.size(); ++c)
-      FERRULE_RETURN_IF_ERROR(time_iteration(comm, workspace, cases[c], place, own[c], options.agg_iters));
+      FERRULE_RETURN_IF_ERROR(time_iteration(comm, workspace, cases[c], own[c], turn));
   }
   std::vector<Timing> timings;
   for (const OwnTiming& of_case : own) {

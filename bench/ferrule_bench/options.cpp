@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/ferrule_bench/exit_codes.hpp"
+#include "bench/ferrule_bench/jitter.hpp"
 #include "bench/ferrule_bench/names.hpp"
 #include "ferrule/codec_spec.hpp"
 
@@ -50,6 +51,7 @@ struct Texts {
   std::string op = "sum";
   std::string root = "0";
   std::string data = "normal";
+  std::string jitter;
   double timeout_s = 60;
   int average = 1;
   int threads = 1;
@@ -117,6 +119,10 @@ void add_own_flags(CLI::App& app, Options& o, Texts& t) {
       ->capture_default_str()
       ->check(CLI::IsMember({"normal", "integer"}));
   app.add_option("--seed", o.seed, "of the data and of stochastic rounding")->capture_default_str();
+  app.add_option(
+      "--jitter", t.jitter,
+      "RANK:DURATION, e.g. 2:500us: before each timed iteration that rank is late by a random time up "
+      "to DURATION, the same in each run with this --seed");
   app.add_option("-T,--timeout", t.timeout_s, "seconds that any one wait may take")->capture_default_str();
   app.add_option("-J,--json,--output_file", o.json_path,
                  "write results with machine, versions and raw samples");
@@ -169,6 +175,8 @@ Status read_ranks(const Texts& t, Options& o) {
   if (t.gpus > 1)
     o.notes.push_back(fmt::format("-g {} is ignored: use --ranks {} or a launcher", t.gpus, t.gpus));
   if (o.transport == "auto") o.transport.clear();
+  if (o.jitter && o.ranks > 0 && o.jitter->rank >= o.ranks)
+    return bad(fmt::format("--jitter {}: there are {} ranks, from 0", o.jitter->text, o.ranks));
   return {};
 }
 
@@ -190,6 +198,11 @@ Status read_rest(const Texts& t, Options& o) {
 Status interpret(const Texts& t, Options& o) {
   FERRULE_RETURN_IF_ERROR(read_sizes(t, o));
   FERRULE_RETURN_IF_ERROR(read_types(t, o));
+  if (!t.jitter.empty()) {
+    auto jitter = parse_jitter(t.jitter);
+    if (!jitter.ok()) return jitter.status();
+    o.jitter = std::move(*jitter);
+  }
   FERRULE_RETURN_IF_ERROR(read_ranks(t, o));
   return read_rest(t, o);
 }

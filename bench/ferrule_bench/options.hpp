@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace ferrule::bench {
 
 /// Which rank's time of an iteration the table shows; the numbers are nccl-tests'.
 enum class Average { rank0 = 0, mean = 1, min = 2, max = 3 };
+
+/// --jitter RANK:DURATION
+struct Jitter {
+  int rank = 0;
+  std::chrono::nanoseconds most{0};
+  std::string text;
+};
 
 struct Options {
   SizeRange sizes;
@@ -35,6 +43,7 @@ struct Options {
   bool error_feedback = false;
   DataKind data = DataKind::normal;
   std::uint64_t seed = 1;
+  std::optional<Jitter> jitter;
   std::chrono::nanoseconds timeout{std::chrono::seconds(60)};
   std::string json_path;
   std::string plot_path;

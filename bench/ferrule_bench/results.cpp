@@ -62,7 +62,9 @@ Row table_row_of(const CaseResult& result) {
                {},
                {},
                result.what.codec,
-               result.what.algorithm};
+               result.what.algorithm,
+               summarise(timing.samples_us),
+               timing.slowest};
   if (const auto both = result.verdict()) {
     row.extra.rel_error = both->rel_error;
     row.extra.max_error = both->max_error;

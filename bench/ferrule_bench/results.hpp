@@ -34,6 +34,7 @@ struct Timing {
   double encode_percent = 0;       ///< of the time, mean over ranks
   double wait_percent = 0;
   double decode_percent = 0;
+  Slowest slowest = {};
 };
 
 /// Result of the checks of one place; over all ranks.
@@ -51,6 +52,8 @@ struct CaseResult {
   Case what;
   int ranks = 1;
   std::string transport;
+  std::string algorithm_ran;  ///< what "auto" became
+  std::string codec_ran;      ///< canonical; "none" where compression was left off
   Timing out_of_place;
   Timing in_place;
   std::optional<Verdict> out_of_place_verdict;  ///< empty where nothing was checked

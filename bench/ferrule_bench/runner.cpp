@@ -26,6 +26,15 @@ std::string utc_now() {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc));
 }
 
+std::size_t name_width(const CaseList& list) {
+  std::size_t width = std::string_view("codec algorithm").size();
+  for (const CaseGroup& group : list.groups) {
+    for (const Case& what : group.cases)
+      width = std::max(width, what.codec.size() + 1 + what.algorithm.size());
+  }
+  return width;
+}
+
 class Runner {
  public:
   Runner(const Communicator& comm, const Options& options, const std::string& command_line)
@@ -47,6 +56,9 @@ class Runner {
   Result<std::vector<CaseState>> states_of(const CaseGroup& group, std::uint64_t count) const;
   Status measure_place(Workspace& workspace, std::vector<CaseState>& states, Place place,
                        std::vector<CaseResult>& results) const;
+  Status find_choices(Workspace& workspace, std::vector<CaseState>& states,
+                      std::vector<CaseResult>& results) const;
+  Status find_memory();
   Status find_raw_wire_bytes(Workspace& workspace, std::vector<CaseResult>& results) const;
   void print_footer();
   /// Rank 0 speaks for all.
@@ -57,6 +69,7 @@ class Runner {
   std::string transport_;
   RunDescription run_;
   std::vector<CaseResult> results_;
+  std::size_t name_width_ = 0;  ///< of the table's column of codec and algorithm
 };
 
 void Runner::print(const std::string& text) const {
@@ -82,14 +95,16 @@ Status Runner::print_heading(const CaseList& list) {
         device_lines(devices));
   print(fmt::format("#\n# ferrule {} transport {} ranks {} error feedback {}{}\n", run_.ferrule_version,
                     transport_, comm_.size(), options_.error_feedback ? "on" : "off",
-                    options_.link.empty() ? "" : " link " + options_.link));
+                    (options_.link.empty() ? "" : " link " + options_.link) +
+                        (options_.jitter ? " jitter " + options_.jitter->text : "")));
   print(
       "# #wrong: elements outside the codec's documented bound. busbw is effective: on uncompressed "
       "bytes.\n");
   if (comm_.size() == 1)
     print("# one rank alone sends nothing: start more with --ranks N, or under a launcher\n");
   for (const std::string& line : list.skipped) print("# skipped: " + line + "\n");
-  print(table_header());
+  name_width_ = name_width(list);
+  print(table_header(name_width_));
   return {};
 }
 
@@ -145,6 +160,26 @@ Status Runner::measure_place(Workspace& workspace, std::vector<CaseState>& state
   return {};
 }
 
+Status Runner::find_choices(Workspace& workspace, std::vector<CaseState>& states,
+                            std::vector<CaseResult>& results) const {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    auto choice = workspace.find_choice(states[i]);
+    if (!choice.ok()) return choice.status();
+    results[i].codec_ran = choice->codec;
+    results[i].algorithm_ran = choice->algorithm;
+  }
+  return {};
+}
+
+Status Runner::find_memory() {
+  const std::vector mine{static_cast<std::int64_t>(comm_.stats().scratch_bytes),
+                         static_cast<std::int64_t>(peak_resident_bytes())};
+  auto largest = combine(comm_, mine, ReduceOp::max);
+  if (!largest.ok()) return largest.status();
+  run_.memory = {static_cast<std::uint64_t>((*largest)[0]), static_cast<std::uint64_t>((*largest)[1])};
+  return {};
+}
+
 Status Runner::find_raw_wire_bytes(Workspace& workspace, std::vector<CaseResult>& results) const {
   std::map<std::string, std::uint64_t> known;  // by algorithm
   for (CaseResult& result : results) {
@@ -171,9 +206,10 @@ Status Runner::run_group(Workspace& workspace, const CaseGroup& group, std::uint
   }
   FERRULE_RETURN_IF_ERROR(measure_place(workspace, *states, Place::out_of_place, results));
   FERRULE_RETURN_IF_ERROR(measure_place(workspace, *states, Place::in_place, results));
+  FERRULE_RETURN_IF_ERROR(find_choices(workspace, *states, results));
   FERRULE_RETURN_IF_ERROR(find_raw_wire_bytes(workspace, results));
   for (CaseResult& result : results) {
-    print(table_row(table_row_of(result)));
+    print(table_row(table_row_of(result), name_width_));
     results_.push_back(std::move(result));
   }
   return {};
@@ -193,10 +229,15 @@ void Runner::print_footer() {
   });
   if (differing > 0)
     print(fmt::format("# Ranks hold different bits in {} of {} rows\n", differing, results_.size()));
+  print(memory_line(run_.memory));
   print(table_footer(footer));
 }
 
 Result<RankOutcome> Runner::run() {
+  if (options_.jitter && options_.jitter->rank >= comm_.size()) {
+    return Status(ErrorCode::invalid_argument, fmt::format("--jitter {}: there are {} ranks, from 0",
+                                                           options_.jitter->text, comm_.size()));
+  }
   auto list = list_cases(options_);
   if (!list.ok()) return list.status();
   auto sizes = sweep(options_.sizes);
@@ -208,6 +249,7 @@ Result<RankOutcome> Runner::run() {
   for (const CaseGroup& group : list->groups) {
     for (const std::uint64_t bytes : *sizes) FERRULE_RETURN_IF_ERROR(run_group(*workspace, group, bytes));
   }
+  FERRULE_RETURN_IF_ERROR(find_memory());
   print_footer();
   if (comm_.rank() == 0 && !options_.json_path.empty())
     FERRULE_RETURN_IF_ERROR(write_json(json_report(run_, options_, results_), options_.json_path));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -24,7 +25,18 @@ Summary summarise(std::span<const double> samples) {
           .min = sorted.front(),
           .p50 = percentile(sorted, 0.50),
           .p95 = percentile(sorted, 0.95),
+          .p99 = percentile(sorted, 0.99),
           .max = sorted.back()};
+}
+
+Slowest most_often(std::span<const std::int64_t> slowest_ranks) {
+  std::map<std::int64_t, std::size_t> times;
+  for (const std::int64_t rank : slowest_ranks) ++times[rank];
+  const auto most = std::max_element(times.begin(), times.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == times.end()) return {};
+  const double share = static_cast<double>(most->second) / static_cast<double>(slowest_ranks.size());
+  return {static_cast<int>(most->first), 100 * share};
 }
 
 double algbw_gbps(std::uint64_t bytes, double time_us) {

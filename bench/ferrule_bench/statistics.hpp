@@ -12,11 +12,21 @@ struct Summary {
   double min = 0;
   double p50 = 0;
   double p95 = 0;
+  double p99 = 0;
   double max = 0;
 };
 
 /// All zero for no samples.
 Summary summarise(std::span<const double> samples);
+
+/// The rank that was the slowest most often.
+struct Slowest {
+  int rank = 0;
+  double percent = 0;  ///< of the iterations
+};
+
+/// From the slowest rank of each iteration; of equals the lowest. {0, 0} for no iterations.
+Slowest most_often(std::span<const std::int64_t> slowest_ranks);
 
 /// Uncompressed bytes over time, in 10^9 bytes a second; 0 for no time.
 double algbw_gbps(std::uint64_t bytes, double time_us);

@@ -23,15 +23,18 @@ std::string error_text(const std::optional<double>& error) {
   return error ? fmt::format("{:.2e}", *error) : std::string("N/A");
 }
 
-constexpr const char* kExtraColumns = "  {:>12}  {:>7}  {:>5}  {:>5}  {:>5}  {:>8}  {:>8}  {:>5}  {}";
+constexpr const char* kExtraColumns =
+    "  {:>12}  {:>7}  {:>5}  {:>5}  {:>5}  {:>8}  {:>8}  {:>5}  {:<{}}  {:>7}  {:>7}  {:>7}  {:>7}  {:>9}";
 
-std::string extra_columns(const ExtraFigures& extra) {
+std::string extra_columns(const ExtraFigures& extra, std::size_t name_width) {
   const char* identical = !extra.identical ? "N/A" : *extra.identical ? "yes" : "NO";
-  return fmt::format(fmt::runtime(kExtraColumns), extra.wire_bytes, fmt::format("{:.3f}", extra.compression),
-                     fmt::format("{:.1f}", extra.encode_percent), fmt::format("{:.1f}", extra.wait_percent),
-                     fmt::format("{:.1f}", extra.decode_percent), error_text(extra.rel_error),
-                     error_text(extra.max_error), identical,
-                     fmt::format("{} {}", extra.codec, extra.algorithm));
+  return fmt::format(
+      fmt::runtime(kExtraColumns), extra.wire_bytes, fmt::format("{:.3f}", extra.compression),
+      fmt::format("{:.1f}", extra.encode_percent), fmt::format("{:.1f}", extra.wait_percent),
+      fmt::format("{:.1f}", extra.decode_percent), error_text(extra.rel_error), error_text(extra.max_error),
+      identical, fmt::format("{} {}", extra.codec, extra.algorithm), name_width,
+      time_text(extra.slowest_us.p50), time_text(extra.slowest_us.p95), time_text(extra.slowest_us.p99),
+      time_text(extra.slowest_us.max), fmt::format("{} {:.0f}%", extra.slowest.rank, extra.slowest.percent));
 }
 
 /// One line of column titles: five titles, the titles of a place twice, Ferrule's own.
@@ -68,19 +71,28 @@ std::string device_lines(const std::vector<DeviceLine>& devices) {
   return text;
 }
 
-std::string table_header() {
+std::string table_header(std::size_t name_width) {
   const auto extra = [](auto... titles) { return fmt::format(fmt::runtime(kExtraColumns), titles...); };
   return fmt::format("#\n# {:>50}           out-of-place                       in-place          \n", "") +
-         title_line(
-             {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
-              extra("wire", "ratio", "enc", "wait", "dec", "relerr", "maxerr", "ident", "codec algorithm")}) +
+         title_line({"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
+                     extra("wire", "ratio", "enc", "wait", "dec", "relerr", "maxerr", "ident",
+                           "codec algorithm", name_width, "p50", "p95", "p99", "max", "slowest")}) +
          title_line({"(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "",
-                     extra("(B/rank)", "(x)", "(%)", "(%)", "(%)", "(L2)", "(abs)", "", "")});
+                     extra("(B/rank)", "(x)", "(%)", "(%)", "(%)", "(L2)", "(abs)", "", "", name_width,
+                           "(us)", "(us)", "(us)", "(us)", "(rank)")});
 }
 
-std::string table_row(const Row& row) {
+std::string table_row(const Row& row, std::size_t name_width) {
   return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}", row.bytes, row.count, row.type, row.op, -1) +
-         place_columns(row.out_of_place) + place_columns(row.in_place) + extra_columns(row.extra) + "\n";
+         place_columns(row.out_of_place) + place_columns(row.in_place) +
+         extra_columns(row.extra, name_width) + "\n";
+}
+
+std::string memory_line(const MemoryFigures& memory) {
+  constexpr double kMiB = 1 << 20;
+  return fmt::format("# Memory: scratch {:.1f} MiB a rank, peak resident {:.1f} MiB a process\n",
+                     static_cast<double>(memory.scratch_bytes) / kMiB,
+                     static_cast<double>(memory.peak_rss_bytes) / kMiB);
 }
 
 std::string table_footer(const Footer& footer) {

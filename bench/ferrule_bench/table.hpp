@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/ferrule_bench/sizes.hpp"
+#include "bench/ferrule_bench/statistics.hpp"
 
 namespace ferrule::bench {
 
@@ -50,6 +51,8 @@ struct ExtraFigures {
   std::optional<bool> identical = std::nullopt;
   std::string codec;
   std::string algorithm;
+  Summary slowest_us = {};  ///< of the slowest rank's times
+  Slowest slowest = {};
 };
 
 struct Row {
@@ -67,11 +70,19 @@ struct Footer {
   double mean_busbw_gbps = 0;
 };
 
+/// What the run took of memory, the largest over ranks.
+struct MemoryFigures {
+  std::uint64_t scratch_bytes = 0;   ///< the communicator's
+  std::uint64_t peak_rss_bytes = 0;  ///< of a process, which may be several ranks
+};
+
 // Each ends with a newline.
 std::string run_header(const RunHeader& header);
 std::string device_lines(const std::vector<DeviceLine>& devices);
-std::string table_header();
-std::string table_row(const Row& row);
+/// `name_width`: characters of the longest "codec algorithm", so that the columns behind it stand in line.
+std::string table_header(std::size_t name_width);
+std::string table_row(const Row& row, std::size_t name_width);
+std::string memory_line(const MemoryFigures& memory);
 std::string table_footer(const Footer& footer);
 
 }  // namespace ferrule::bench

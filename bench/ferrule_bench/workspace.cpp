@@ -113,4 +113,16 @@ Status Workspace::reduce_once(CaseState& state, Place place) {
   return {};
 }
 
+Result<Choice> Workspace::find_choice(CaseState& state) {
+  const Case& what = state.what;
+  auto work =
+      comm_->all_reduce_async(input_.data(), TensorView(results_.front().data(), what.count, what.dtype),
+                              what.op, options_of(state, 0));
+  if (!work.ok()) return work.status();
+  const Choice choice{work->codec(), work->algorithm()};
+  FERRULE_RETURN_IF_ERROR(work->wait());
+  ++state.step;
+  return choice;
+}
+
 }  // namespace ferrule::bench

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/ferrule_bench/data.hpp"
@@ -40,6 +41,12 @@ struct CaseState {
   void clear_residuals();
 };
 
+/// What a case runs: its own codec and algorithm, or what "auto" became.
+struct Choice {
+  std::string codec;
+  std::string algorithm;
+};
+
 class Workspace {
  public:
   /// For tensors of up to `max_bytes`.
@@ -56,6 +63,9 @@ class Workspace {
   Status iterate(CaseState& state, Place place);
   /// One all-reduce, into the first result.
   Status reduce_once(CaseState& state, Place place);
+
+  /// One more all-reduce, which says what the choices left to the library became.
+  Result<Choice> find_choice(CaseState& state);
 
   const std::byte* input() const { return input_.data(); }
   const std::byte* result() const { return results_.front().data(); }

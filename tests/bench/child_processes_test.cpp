@@ -14,7 +14,7 @@
 namespace ferrule::bench {
 namespace {
 
-constexpr int kGraceMs = 200;
+ChildProcesses children(int ranks) { return {ranks, 200, "some-program"}; }
 
 /// Memory that a process and its children see alike.
 struct Shared {
@@ -45,10 +45,10 @@ void wait_for(const std::atomic<int>& value) {
 
 TEST(ChildProcesses, ExitCodeIsTheLargest) {
   EXPECT_EQ(run_child_processes(
-                3, kGraceMs, [](int) { return 0; }, [] {}),
+                children(3), [](int) { return 0; }, [] {}),
             0);
   EXPECT_EQ(run_child_processes(
-                3, kGraceMs, [](int rank) { return rank == 1 ? 1 : 0; }, [] {}),
+                children(3), [](int rank) { return rank == 1 ? 1 : 0; }, [] {}),
             1);
 }
 
@@ -56,7 +56,7 @@ TEST(ChildProcesses, ADeadChildIsNamedAndTheOthersAreEnded) {
   testing::internal::CaptureStderr();
   const auto start = std::chrono::steady_clock::now();
   const int code = run_child_processes(
-      3, kGraceMs,
+      children(3),
       [](int rank) {
         if (rank == 1) raise(SIGKILL);
         sleep_long();
@@ -75,7 +75,7 @@ TEST(ChildProcesses, ADeadChildIsNamedAndTheOthersAreEnded) {
 TEST(ChildProcesses, AStubbornChildIsKilled) {
   testing::internal::CaptureStderr();
   const int code = run_child_processes(
-      2, kGraceMs,
+      children(2),
       [](int rank) {
         if (rank == 0) return 3;
         signal(SIGTERM, SIG_IGN);
@@ -92,7 +92,7 @@ pid_t start_supervisor(Shared* shared) {
   const pid_t supervisor = fork();
   if (supervisor == 0) {
     _exit(run_child_processes(
-        2, kGraceMs,
+        children(2),
         [&](int rank) {
           shared->pids[rank] = getpid();
           sleep_long();

@@ -19,8 +19,10 @@ CaseResult example() {
   result.what = {.codec = "int4", .algorithm = "direct", .count = 1024, .lossy = true};
   result.ranks = 4;
   result.transport = "loopback";
-  result.out_of_place = {{10, 20, 30}, 20, 1000, 10, 60, 20};
-  result.in_place = {{5, 5, 5}, 5, 1000, 10, 60, 20};
+  result.algorithm_ran = "direct";
+  result.codec_ran = "int4:block=128,round=nearest";
+  result.out_of_place = {{10, 20, 30}, 20, 1000, 10, 60, 20, {3, 66}};
+  result.in_place = {{5, 5, 5}, 5, 1000, 10, 60, 20, {1, 100}};
   result.out_of_place_verdict = Verdict{.rel_error = 0.1, .max_error = 0.5};
   result.in_place_verdict = Verdict{.rel_error = 0.1, .max_error = 0.5};
   result.raw_wire_bytes = 6144;
@@ -28,8 +30,8 @@ CaseResult example() {
 }
 
 nlohmann::json report_of(const std::vector<CaseResult>& results) {
-  const RunDescription run{describe_machine(),    "ferrule-bench -b 8", "0.1.0", "info", "abc",
-                           "2024-01-01T00:00:00Z"};
+  const RunDescription run{describe_machine(),     "ferrule-bench -b 8", "0.1.0", "info", "abc",
+                           "2024-01-01T00:00:00Z", {1000, 2000}};
   return nlohmann::json::parse(json_report(run, Options{}, results).dump());
 }
 
@@ -41,7 +43,11 @@ TEST(JsonReport, FitsItsSchema) {
 }
 
 TEST(JsonReport, HasTheNamesThatScriptsUse) {
-  const auto result = report_of({example()})["results"][0];
+  const auto report = report_of({example()});
+  EXPECT_EQ(report["memory"]["scratch_bytes"], 1000);
+  EXPECT_EQ(report["memory"]["peak_rss_bytes"], 2000);
+  EXPECT_EQ(report["settings"]["jitter"], "");
+  const auto& result = report["results"][0];
   EXPECT_EQ(result["codec"], "int4");
   EXPECT_EQ(result["algo"], "direct");
   EXPECT_EQ(result["ranks"], 4);
@@ -51,7 +57,11 @@ TEST(JsonReport, HasTheNamesThatScriptsUse) {
   EXPECT_EQ(result["bytes"], 4096);
   EXPECT_EQ(result["time_us"]["p50"], 20.0);
   EXPECT_EQ(result["time_us"]["p95"], 30.0);
+  EXPECT_EQ(result["time_us"]["p99"], 30.0);
   EXPECT_EQ(result["time_us"]["max"], 30.0);
+  EXPECT_EQ(result["algorithm_ran"], "direct");
+  EXPECT_EQ(result["slowest_rank"]["rank"], 3);
+  EXPECT_EQ(result["in_place"]["slowest_rank"]["rank"], 1);
   EXPECT_DOUBLE_EQ(result["algbw_gbps"], 4096 / 20e3);
   EXPECT_DOUBLE_EQ(result["busbw_gbps"], 1.5 * 4096 / 20e3);
   EXPECT_EQ(result["wire_bytes"], 1000);

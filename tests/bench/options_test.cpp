@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "bench/ferrule_bench/case_list.hpp"
+#include "bench/ferrule_bench/jitter.hpp"
 
 namespace ferrule::bench {
 namespace {
@@ -121,6 +122,35 @@ TEST(Options, ThreadsAreLoopbackRanks) {
 TEST(Options, GpusAreIgnoredWithANote) {
   EXPECT_THAT(options_of({"-g", "8"}).notes, ElementsAre(HasSubstr("--ranks 8")));
   EXPECT_THAT(options_of({"-g", "1"}).notes, SizeIs(0));
+}
+
+TEST(Options, JitterIsARankAndADuration) {
+  const Options o = options_of({"--jitter", "2:1.5ms", "--ranks", "3"});
+  ASSERT_TRUE(o.jitter.has_value());
+  EXPECT_EQ(o.jitter->rank, 2);
+  EXPECT_EQ(o.jitter->most, std::chrono::microseconds(1500));
+  EXPECT_FALSE(options_of({}).jitter.has_value());
+  EXPECT_THAT(refusal({"--jitter", "3:1ms", "--ranks", "3"}), HasSubstr("3 ranks"));
+  for (const char* text : {"2", "2:", ":1ms", "-1:1ms", "x:1ms", "2:1", "2:1h", "2:-1ms", "2:0ms", "2:11s",
+                           "2:nanms", "2:1ms:1ms", "99999999999:1ms", "1x:1ms"})
+    EXPECT_THAT(refusal({"--jitter", text}), HasSubstr("RANK:DURATION")) << text;
+}
+
+TEST(Jitter, IsSeededAndEvenlySpread) {
+  Options options = options_of({"--jitter", "1:1ms", "--ranks", "2"});
+  double sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const auto late = lateness(options, 1, i);
+    EXPECT_GE(late.count(), 0);
+    EXPECT_LE(late, options.jitter->most);
+    EXPECT_EQ(late, lateness(options, 1, i));
+    EXPECT_EQ(lateness(options, 0, i).count(), 0);
+    sum += static_cast<double>(late.count());
+  }
+  EXPECT_NEAR(sum / 1000, 0.5e6, 0.05e6);
+  const auto before = lateness(options, 1, 7);
+  options.seed = 2;
+  EXPECT_NE(lateness(options, 1, 7), before);
 }
 
 TEST(Options, MistakesAreNamed) {

@@ -28,11 +28,14 @@ std::string scratch_path(const std::string& name) {
 }
 
 ProgramRun run_program(const std::string& arguments) {
+  return run_program_at(FERRULE_BENCH_PROGRAM, arguments);
+}
+
+ProgramRun run_program_at(const std::string& program, const std::string& arguments) {
   const std::string out = scratch_path("out");
   const std::string err = scratch_path("err");
   const std::string json = scratch_path("json");
-  const std::string command =
-      std::string(FERRULE_BENCH_PROGRAM) + " " + arguments + " -J " + json + " >" + out + " 2>" + err;
+  const std::string command = program + " " + arguments + " -J " + json + " >" + out + " 2>" + err;
   const int status = std::system(command.c_str());
   ProgramRun run;
   if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);

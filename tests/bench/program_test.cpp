@@ -117,6 +117,34 @@ TEST(Program, AThrottledLinkIsNeverBeaten) {
   EXPECT_EQ(run.json["settings"]["link"], "1gbit,0ms");
 }
 
+TEST_P(EachTransport, ALateRankIsFound) {
+  const ProgramRun run = run_program(std::string("--ranks 3 --transport ") + GetParam() +
+                                     " -b 4K -e 4K -n 12 -w 1 --jitter 1:40ms");
+  expect_good(run);
+  for (const auto& place : {run.json["results"][0], run.json["results"][0]["in_place"]}) {
+    EXPECT_EQ(place["slowest_rank"]["rank"], 1);
+    EXPECT_GE(place["slowest_rank"]["percent"], 50);
+    EXPECT_GE(place["time_us"]["max"], 20000)
+        << "of 12 delays up to 40 ms, with this seed, one is longer than that";
+  }
+  EXPECT_EQ(run.json["settings"]["jitter"], "1:40ms");
+}
+
+TEST(Program, NamesWhatAutoBecameAndItsMemory) {
+  const ProgramRun run = run_program(
+      "-t 4 -b 4M -e 4M -n 1 -w 0 --link 1gbit,0ms --codec auto:int4 --codec none --algo auto --algo ring");
+  expect_good(run);
+  ASSERT_THAT(run.json["results"], SizeIs(4));
+  for (const auto& result : run.json["results"]) {
+    EXPECT_EQ(result["algorithm_ran"], result["algo"] == "ring" ? "ring" : "direct");
+    EXPECT_EQ(result["codec_ran"].get<std::string>().substr(0, 4),
+              result["codec"] == "none" ? "none" : "int4");
+  }
+  EXPECT_GT(run.json["memory"]["scratch_bytes"], 0);
+  EXPECT_GT(run.json["memory"]["peak_rss_bytes"], 2 * (4 << 20));
+  EXPECT_THAT(run.out, ContainsRegex("\n# Memory: scratch [0-9.]+ MiB a rank, peak resident [0-9.]+ MiB"));
+}
+
 TEST_P(EachTransport, CorruptedResultsAreFoundAndFailTheRun) {
   // Whole numbers, which must be exact, so that any flipped bit shows; four messages in a row, somewhere in
   // the checks.
@@ -152,9 +180,9 @@ TEST(Program, DrawsAPictureOrSaysWhatIsMissing) {
 }
 
 TEST(Program, MistakesEndWithTwoAndAreSaidOnce) {
-  for (const char* arguments :
-       {"-t 2 --codec int99", "-t 2 --algo sideways", "--ranks 2 --transport pigeon",
-        "-t 2 --codec int4 -d int32", "-b 1M -e 1K", "--plot /nonexistent/a.png -t 2"}) {
+  for (const char* arguments : {"-t 2 --codec int99", "-t 2 --algo sideways", "--ranks 2 --transport pigeon",
+                                "-t 2 --codec int4 -d int32", "-b 1M -e 1K", "-t 2 --jitter 2:1ms",
+                                "--plot /nonexistent/a.png -t 2"}) {
     const ProgramRun run = run_program(arguments);
     EXPECT_EQ(run.exit_code, 2) << arguments << run.err;
     EXPECT_THAT(run.out, IsEmpty()) << arguments;

@@ -30,6 +30,7 @@ TEST(Summary, PercentilesAreSamples) {
   EXPECT_DOUBLE_EQ(summary.min, 1);
   EXPECT_DOUBLE_EQ(summary.p50, 50);
   EXPECT_DOUBLE_EQ(summary.p95, 95);
+  EXPECT_DOUBLE_EQ(summary.p99, 99);
   EXPECT_DOUBLE_EQ(summary.max, 100);
 }
 
@@ -41,6 +42,15 @@ TEST(Summary, OfFewSamples) {
   const std::vector<double> two{3, 1};
   EXPECT_DOUBLE_EQ(summarise(two).p50, 1);
   EXPECT_DOUBLE_EQ(summarise(two).p95, 3);
+}
+
+TEST(Slowest, IsTheRankThatWasItMostOften) {
+  const std::vector<std::int64_t> ranks{2, 0, 2, 1, 2};
+  EXPECT_EQ(most_often(ranks).rank, 2);
+  EXPECT_DOUBLE_EQ(most_often(ranks).percent, 60);
+  const std::vector<std::int64_t> equal{3, 1, 1, 3};
+  EXPECT_EQ(most_often(equal).rank, 1);
+  EXPECT_DOUBLE_EQ(most_often({}).percent, 0);
 }
 
 CaseResult result_of(int ranks) {

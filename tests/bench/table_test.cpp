@@ -11,6 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+constexpr std::size_t kNameWidth = 15;
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -59,7 +61,7 @@ TEST(Table, Devices) {
 }
 
 TEST(Table, Header) {
-  const auto lines = lines_of(table_header());
+  const auto lines = lines_of(table_header(kNameWidth));
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[0], "#");
   EXPECT_EQ(lines[1],
@@ -81,7 +83,7 @@ TEST(Table, RowStartsAsInNcclTests) {
   row.count = 33554432;
   row.in_place = {819.6, 163.76, 163.76, 0};
   EXPECT_THAT(
-      table_row(row),
+      table_row(row, kNameWidth),
       StartsWith(
           "   134217728      33554432     float     sum      -1    857.6  156.51  156.51      0    819.6 "
           " 163.76  163.76      0"));
@@ -93,7 +95,7 @@ TEST(Table, RowOfShortAndLongTimes) {
   row.count = 2684354560;
   row.in_place = {91945, 116.78, 218.96, 0};
   EXPECT_THAT(
-      table_row(row),
+      table_row(row, kNameWidth),
       StartsWith(
           " 10737418240    2684354560     float     sum      -1    90330  118.87  222.88      0    91945 "
           " 116.78  218.96      0"));
@@ -102,7 +104,7 @@ TEST(Table, RowOfShortAndLongTimes) {
   row.count = 4;
   row.in_place = {5.5, 0.01, 0, 0};
   EXPECT_THAT(
-      table_row(row),
+      table_row(row, kNameWidth),
       StartsWith(
           "         128             4     float     sum      -1    32.31    0.00    0.00      0     5.50 "
           "   0.01    0.00      0"));
@@ -112,25 +114,44 @@ TEST(Table, RowWithoutChecks) {
   Row row = row_of(32.31, 0, 0);
   row.out_of_place.wrong.reset();
   row.in_place.wrong.reset();
-  const std::string text = table_row(row);
+  const std::string text = table_row(row, kNameWidth);
   EXPECT_THAT(text, HasSubstr("0.00    N/A    32.31"));
-  EXPECT_THAT(text, HasSubstr("N/A       N/A    N/A  none auto\n"));
+  EXPECT_THAT(text, HasSubstr("N/A       N/A    N/A  none auto  "));
 }
 
 TEST(Table, ColumnsOfOwnAlignWithTheirTitles) {
   Row row = row_of(32.31, 0, 0);
-  row.extra = {541065, 7.752, 12.5, 61.25, 9, 0.127, 1.5, false, "int4", "direct"};
-  const std::string text = table_row(row);
+  row.extra = {541065,
+               7.752,
+               12.5,
+               61.25,
+               9,
+               0.127,
+               1.5,
+               false,
+               "int4",
+               "direct",
+               {.p50 = 32.5, .p95 = 40, .p99 = 123.4, .max = 12345},
+               {11, 95}};
+  const std::string text = table_row(row, kNameWidth);
   EXPECT_THAT(
       text,
-      HasSubstr("      541065    7.752   12.5   61.2    9.0  1.27e-01  1.50e+00     NO  int4 direct\n"));
-  const std::string titles = lines_of(table_header())[2];
+      HasSubstr("      541065    7.752   12.5   61.2    9.0  1.27e-01  1.50e+00     NO  int4 direct        "
+                "32.50    40.00    123.4    12345     11 95%\n"));
+  const std::string titles = lines_of(table_header(kNameWidth))[2];
   const auto end_of = [](const std::string& in, const std::string& word) {
     return in.find(word) + word.size();
   };
   EXPECT_EQ(end_of(text, "541065"), end_of(titles, "  wire"));
   EXPECT_EQ(end_of(text, "1.27e-01"), end_of(titles, "relerr"));
   EXPECT_EQ(text.find("int4"), titles.find("codec"));
+  EXPECT_EQ(end_of(text, "123.4"), end_of(titles, "p99"));
+  EXPECT_EQ(end_of(text, "11 95%"), end_of(titles, "slowest"));
+}
+
+TEST(Table, MemoryIsALineThatOtherScriptsSkip) {
+  EXPECT_EQ(memory_line({3 << 19, 200 << 20}),
+            "# Memory: scratch 1.5 MiB a rank, peak resident 200.0 MiB a process\n");
 }
 
 TEST(Table, Footer) {
