@@ -53,6 +53,13 @@ inline constexpr SettingRow kSettingRows[] = {
      "communicator is made (some milliseconds). `file:PATH`: figures that ferrule-probe has saved. "
      "`builtin`: "
      "constants, for choices that are the same in every run."},
+    {"FERRULE_THREADS", SettingType::count, "1", ">0",
+     "Threads that encode and decode, for each communicator: more than one pays where a rank has cores to "
+     "spare."},
+    {"FERRULE_TRACE", SettingType::text, "", "",
+     "File for a trace of encode, wire, decode and wait, which Perfetto (ui.perfetto.dev) shows; `%r` is the "
+     "rank, "
+     "`%h` the host. Empty: none."},
     {"FERRULE_CHECKSUM", SettingType::flag, "0", "",
      "Checksum payloads too, not only message headers. Costs a pass over the wire bytes."},
     {"FERRULE_MIN_BYTES", SettingType::bytes, "16K", "",

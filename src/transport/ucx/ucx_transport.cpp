@@ -1,7 +1,9 @@
 #include "transport/ucx/ucx_transport.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -28,10 +30,20 @@ constexpr std::chrono::microseconds kNap{100};
 /// Looking at process descriptors costs a system call: once in this many polls.
 constexpr std::uint32_t kPollsPerLook = 256;
 
+bool share_cores(const Membership& membership) {
+  const auto& mine = membership.peers[static_cast<std::size_t>(membership.rank)].host_id;
+  const auto here = std::count_if(membership.peers.begin(), membership.peers.end(),
+                                  [&](const Peer& peer) { return peer.host_id == mine; });
+  cpu_set_t cores;
+  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return !known || here > CPU_COUNT(&cores);
+}
+
 }  // namespace
 
 UcxTransport::UcxTransport(const Membership& membership, PathChoice choice, Context context, Worker worker)
     : membership_(membership),
+      shares_cores_(share_cores(membership)),
       choice_(std::move(choice)),
       context_(std::move(context)),
       worker_(std::move(worker)),
