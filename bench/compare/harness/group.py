@@ -159,7 +159,7 @@ class Group:
         self._log.close()
 
     def _kill_ranks(self) -> None:
-        """Ranks that outlived their launcher. The socket's path shows that a process is still the one that said hello."""
+        """Ranks that outlived their launcher. The socket's path tells that it is still the one that said hello."""
         for pid in self._pids:
             with contextlib.suppress(OSError):
                 if str(self.socket_path).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():

@@ -97,7 +97,7 @@ class Bench:
         self.folder = folder
         self.skipped: dict[str, str] = {}  # contestant -> why
         self.failed: dict[str, str] = {}
-        self.idle: dict[str, list[float]] = {}  # contestant -> processor seconds while others had their turn, of seconds
+        self.idle: dict[str, list[float]] = {}  # contestant -> [processor seconds, seconds] of others' turns
         self._contestants: list[Contestant] = []
         self._groups: dict[str, Group] = {}
 
@@ -220,7 +220,7 @@ class _Turns:
             entry.verdict["wire_bytes"] //= self._case.repeat
 
     def _run(self, entry: Entry) -> float:
-        """Median time of one all-reduce in this turn, in microseconds: an iteration lasts until its slowest rank ends."""
+        """Median of one all-reduce in this turn, in microseconds. An iteration lasts until its slowest rank ends."""
         answers = entry.group.ask(f"run {entry.warmup} {entry.iterations} {int(self._case.in_place)}")
         slowest = [max(times) for times in zip(*(answer["times_ns"] for answer in answers), strict=True)]
         return statistics.median(slowest) / 1e3 / self._case.repeat
