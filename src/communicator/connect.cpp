@@ -28,6 +28,9 @@ Defaults make_defaults(const Config& config, const Settings& settings) {
   defaults.stall_warn = settings.duration("FERRULE_STALL_WARN");
   defaults.checksum = settings.flag("FERRULE_CHECKSUM");
   defaults.disable = settings.flag("FERRULE_DISABLE");
+  const std::string& check = settings.text("FERRULE_CHECK");
+  defaults.check_identity = check == "identity" || check == "all";
+  defaults.check_nonfinite = check == "nonfinite" || check == "all";
   return defaults;
 }
 
