@@ -87,6 +87,9 @@ inline constexpr SettingRow kSettingRows[] = {
      "1: compression is off: every codec becomes `none`, and `ferrule.torch` leaves models as they are."},
     {"FERRULE_STALL_WARN", SettingType::duration, "10s", "",
      "A collective that waits longer than this for a peer says so at WARN. 0: never."},
+    {"FERRULE_CHECK", SettingType::choice, "off", "off|identity|nonfinite|all",
+     "`identity`: a hash of every result is compared across ranks, and the odd rank is named. `nonfinite`: a NaN "
+     "or Inf is refused before it is sent, with rank, tensor and index. See docs/fault_tolerance.md."},
 };
 
 inline constexpr std::size_t kSettingCount = std::size(kSettingRows);

@@ -57,7 +57,7 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
       run_(*transport_),
       control_(*transport_, membership_.communicator,
                [this](const ControlMessage& message) {
-                 agreement_.take(message);
+                 take_word(message);
                  interrupt_.store(true, std::memory_order_relaxed);
                }),
       agreement_(control_, membership_) {
@@ -140,11 +140,12 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time.
   work->intent.agreed_before = known && call.count != 0;
-  const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor};
+  const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor,
+                                 defaults_.check_identity ? 1U : 0U};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor};
+  work->intent.draws = {call.seed, call.step, call.tensor, defaults_.check_identity};
   work->job = {*plan,
                call.send,
                call.recv,

@@ -20,6 +20,8 @@
 #include "base/deadline.hpp"
 #include "communicator/agreement.hpp"
 #include "communicator/control.hpp"
+#include "communicator/identity_check.hpp"
+#include "communicator/roll_call.hpp"
 #include "communicator/tuning.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
@@ -40,7 +42,9 @@ struct Defaults {
   std::chrono::nanoseconds stall_warn = std::chrono::seconds(10);
   TuningSource tuning;
   bool checksum = false;
-  bool disable = false;  ///< nothing is compressed, whatever the calls say
+  bool check_identity = false;   ///< compare a hash of each result across ranks
+  bool check_nonfinite = false;  ///< refuse NaN and Inf in what a rank puts in
+  bool disable = false;          ///< nothing is compressed, whatever the calls say
 };
 
 /// Arguments of one all-reduce. Empty texts: the defaults.
@@ -64,11 +68,6 @@ struct Stats {
   executor::Times times;
   transport::Counters counters;
 };
-
-/// Errors after which the communicator is as good as before: nothing was half done.
-constexpr bool survives(ErrorCode code) {
-  return code == ErrorCode::mismatch || code == ErrorCode::invalid_argument;
-}
 
 /// Plans that a communicator keeps.
 inline constexpr std::size_t kPlans = 4096;
@@ -126,9 +125,17 @@ class Communicator {
   Status settle_disagreement(const Work& work, const Status& seen);
   void fail(Work& work, const Status& why);
   void succeed(Work& work);
-  void warn_of_stall(Work& work);
+  Result<bool> advance(Work& work, Deadline until);
+  Result<bool> check(Work& work, Deadline until);
+  Status name_collective(const Work& work, const Status& status) const;
+  static void note_movement(Work& work, Deadline::Clock::time_point when);
+  Status refuse_nonfinite(const Work& work) const;
+  Deadline probe_at(const Work& work) const;
+  void call_the_roll(Work& work);
+  void forget(const Work& work);
   Status timed_out(const Work& work) const;
   std::string missing_ranks(const Work& work) const;
+  void take_word(const ControlMessage& message);
   void take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until);
   void run_progress_thread();
   void add_times(const executor::Times& times);
@@ -164,6 +171,8 @@ class Communicator {
   executor::Run run_;
   ControlPlane control_;
   Agreement agreement_;
+  RollCall roll_{control_, membership_};
+  IdentityCheck identity_{control_, membership_};
 };
 
 }  // namespace ferrule::communicator

@@ -31,6 +31,9 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
   FERRULE_RETURN_IF_ERROR(tuning.status());
   defaults.tuning = *tuning;
+  const std::string& check = settings.text("FERRULE_CHECK");
+  defaults.check_identity = check == "identity" || check == "all";
+  defaults.check_nonfinite = check == "nonfinite" || check == "all";
   return defaults;
 }
 

@@ -117,6 +117,7 @@ Result<bool> Run::advance(Deadline until, const std::atomic<bool>& interrupt) {
     if (active_ == 0) return true;
     if (interrupt.load(std::memory_order_relaxed) || (!moved && until.passed())) return false;
     const auto start = Clock::now();
+    if (moved) moved_ = start;
     FERRULE_RETURN_IF_ERROR(transport_.progress(moved ? Deadline(start) : until));
     times_.wait_ns += ns_since(start);
   }

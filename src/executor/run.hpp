@@ -64,6 +64,8 @@ class Run {
   bool cancel(Deadline grace);
   /// Ranks whose messages the oldest slice waits for, without doubles.
   std::vector<std::int32_t> waiting_for() const;
+  /// When the job last came any further.
+  Deadline::Clock::time_point moved() const { return moved_; }
   const Times& times() const { return times_; }
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
 
@@ -96,6 +98,7 @@ class Run {
   transport::Transport& transport_;
   Job job_;
   Times times_;
+  Deadline::Clock::time_point moved_{};
   HugeBuffer scratch_;
   std::vector<std::unique_ptr<Slice>> slices_;  // slices_[0 .. active): oldest first
   std::size_t active_ = 0;

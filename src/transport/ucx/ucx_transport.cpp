@@ -82,7 +82,7 @@ Status UcxTransport::check_sends(std::span<Send* const> sends) const {
       return {ErrorCode::invalid_argument, fmt::format("send to rank {}: this is rank {} of {}", send->peer,
                                                        membership_.rank, membership_.size())};
     }
-    if (send->payload.size() > kMaxMessageBytes || send->header.payload_bytes != send->payload.size()) {
+    if (send->payload.size() > kMaxMessageBytes || send->header.payload_bytes < send->payload.size()) {
       return {ErrorCode::invalid_argument,
               fmt::format("send to rank {}: payload of {} bytes, its header says {}, at most {} are possible",
                           send->peer, send->payload.size(), send->header.payload_bytes, kMaxMessageBytes)};
@@ -195,23 +195,26 @@ Status UcxTransport::progress(Deadline deadline) {
 }
 
 void UcxTransport::advance() {
+  if (connecting_) look_for_deaths(Deadline::after(seconds(0)));
+  if (abandoned_) return;
   ucp_worker_progress(worker_.get());
   if (!news_.empty()) look_at_news();
   if (suspects_ > 0) look_at_suspects();
   if (!requests_.empty()) reap();
-  if (++polls_ % kPollsPerLook == 0) look_for_ended_processes(Deadline::after(seconds(0)));
+  if (++polls_ % kPollsPerLook == 0) look_for_deaths(Deadline::after(seconds(0)));
 }
 
 void UcxTransport::sleep(Deadline deadline) {
+  if (abandoned_) return;
   const auto armed = ucp_worker_arm(worker_.get());
   if (armed == UCS_ERR_BUSY) {
     // Something has arrived, or a send waits for room at a peer, which raises no event: then nap.
     if (++busy_rounds_ > kBusyRounds) std::this_thread::sleep_for(kNap);
-    return look_for_ended_processes(Deadline::after(seconds(0)));
+    return look_for_deaths(Deadline::after(seconds(0)));
   }
   busy_rounds_ = 0;
   if (armed != UCS_OK) return fail(ucx_error("arming the worker", armed));
-  look_for_ended_processes(
+  look_for_deaths(
       earlier(deadline, suspects_ > 0 ? Deadline::after(kSuspectSleep) : Deadline::after(kLongestSleep)));
 }
 

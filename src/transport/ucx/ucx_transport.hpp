@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "transport/inbox.hpp"
+#include "transport/liveness.hpp"
 #include "transport/registry.hpp"
 #include "transport/ucx/link_message.hpp"
 #include "transport/ucx/peer_address.hpp"
 #include "transport/ucx/ucx_resources.hpp"
 #include "transport/ucx/wake_set.hpp"
+#include "transport/vigil.hpp"
 
 namespace ferrule::transport::ucx {
 
@@ -35,6 +37,8 @@ class UcxTransport final : public Transport {
 
   /// Installs the callbacks and the descriptors to sleep on.
   Status prepare();
+  /// What else tells of deaths: this process's sign for its peers, and the vigil, where ranks keep one.
+  Status watch_by(DeathSign sign, std::unique_ptr<Vigil> vigil);
   /// Connects to everybody and waits until each rank has said hello. addresses[r] is what rank r exchanged.
   Status connect(std::span<const PeerAddress> addresses, Deadline deadline);
 
@@ -116,15 +120,19 @@ class UcxTransport final : public Transport {
   static void on_sent(void* request, ucs_status_t status, void* op);
 
   // peer_links.cpp
+  Status connect_all(std::span<const PeerAddress> addresses, Deadline deadline);
   Status greet(Link& to);
   Status create_endpoint(Link& to);
-  Status watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self);
+  Status watch(std::int32_t peer, const PeerAddress& there, const ProcessIdentity& self);
   Status wait_for_hellos(Deadline deadline);
   LinkMessage link_message(const Link& to, LinkEvent event) const;
   void send_link_message(Link& to, const LinkMessage& message);
   void look_at_news();
   void look_at_suspects();
-  void look_for_ended_processes(Deadline deadline);
+  void look_for_deaths(Deadline deadline);
+  void expect_end(std::int32_t peer);
+  void note_end(std::int32_t peer);
+  bool is_raw(const Link& to) const { return connecting_ && !to.greeted; }
   void lose(Link& peer, std::string_view why);
   void close_link(Link& peer, Status why);
   void end_receives(const Link& from);
@@ -133,6 +141,7 @@ class UcxTransport final : public Transport {
   void reap();
   void settle_connections();
   void say_farewell();
+  void abandon();
   static void on_endpoint_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
 
   // ucx_receive.cpp
@@ -164,6 +173,10 @@ class UcxTransport final : public Transport {
   std::uint32_t polls_ = 0;
   std::uint32_t busy_rounds_ = 0;  ///< how often in a row UCX would not let us sleep
   std::int32_t suspects_ = 0;
+  DeathSign sign_;
+  std::unique_ptr<Vigil> vigil_;
+  bool connecting_ = false;  ///< connections are being made: UCX must not meet the dead, see peer_links.cpp
+  bool abandoned_ = false;   ///< a rank has died meanwhile: UCX is not touched any more
   const void* offered_ = nullptr;   ///< payload that a running callback was offered; still UCX's
   bool declined_ = false;           ///< it was released before the callback returned
   bool told_of_strangers_ = false;  ///< once is enough: they may send as much as they like
