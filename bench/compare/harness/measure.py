@@ -8,7 +8,7 @@ import sys
 import time
 
 from .contestants import Contestant, Place
-from .group import ContestantFailed, Group
+from .group import ContestantFailed, Group, close
 from .links import Link
 
 #: What a contestant needs for a case, in tensors a rank: input, result, and twice as much for itself.
@@ -105,8 +105,7 @@ class Bench:
         return self
 
     def __exit__(self, *_):
-        for group in self._groups.values():
-            group.close()
+        close(list(self._groups.values()))
 
     def start(self, contestants: list[Contestant]) -> None:
         for number, contestant in enumerate(contestants):
@@ -133,7 +132,7 @@ class Bench:
         say(f"{name} is out: {why}")
         self.failed[name] = why
         self._contestants = [contestant for contestant in self._contestants if contestant.spec != name]
-        self._groups.pop(name).close()
+        close([self._groups.pop(name)])
 
     def _repeat(self, size: int) -> int:
         if self.link.kind == "latency":
