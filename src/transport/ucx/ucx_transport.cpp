@@ -30,20 +30,24 @@ constexpr std::chrono::microseconds kNap{100};
 /// Looking at process descriptors costs a system call: once in this many polls.
 constexpr std::uint32_t kPollsPerLook = 256;
 
-bool share_cores(const Membership& membership) {
+/// How long a rank alone computes between two waits, at most about.
+constexpr std::chrono::microseconds kRanksTurn{1500};
+
+double ranks_a_core(const Membership& membership) {
   const auto& mine = membership.peers[static_cast<std::size_t>(membership.rank)].host_id;
   const auto here = std::count_if(membership.peers.begin(), membership.peers.end(),
                                   [&](const Peer& peer) { return peer.host_id == mine; });
   cpu_set_t cores;
-  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
-  return !known || here > CPU_COUNT(&cores);
+  const int count = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1.0, static_cast<double>(here) / count);
 }
 
 }  // namespace
 
 UcxTransport::UcxTransport(const Membership& membership, PathChoice choice, Context context, Worker worker)
     : membership_(membership),
-      shares_cores_(share_cores(membership)),
+      ranks_a_core_(ranks_a_core(membership)),
+      kept_(std::chrono::duration_cast<Deadline::Clock::duration>(kRanksTurn * ranks_a_core_)),
       choice_(std::move(choice)),
       context_(std::move(context)),
       worker_(std::move(worker)),

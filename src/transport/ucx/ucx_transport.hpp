@@ -100,12 +100,13 @@ class UcxTransport final : public Transport {
   void sleep(Deadline deadline);
   /// Drives communication until reached() holds (true) or the deadline passes (false). Polls for some 100 us
   /// before it sleeps. Between polls it offers the core to others: after each where ranks share cores, else
-  /// seldom, since asking costs more than a poll. Where others keep the core (kKept), it sleeps at once
+  /// seldom, since asking costs more than a poll. Where others keep the core (kept_), it sleeps at once
   /// instead: a sleeper that has a message is let in before them.
   template <class Reached>
   bool drive_until(Deadline deadline, const Reached& reached) {
-    const int offers = shares_cores_ ? 200 : 40;
-    const int polls = shares_cores_ ? 1 : 16;
+    const bool shares_cores = ranks_a_core_ > 1;
+    const int offers = shares_cores ? 200 : 40;
+    const int polls = shares_cores ? 1 : 16;
     for (;;) {
       Deadline::Clock::time_point before{};
       for (int offer = 0; offer < offers; ++offer) {
@@ -115,7 +116,7 @@ class UcxTransport final : public Transport {
         }
         const auto now = Deadline::Clock::now();
         if (now >= deadline.when()) return false;
-        if (offer > 0 && now - before > kKept) others_until_ = now + kBelieved;
+        if (offer > 0 && now - before > kept_) others_until_ = now + kBelieved;
         if (now < others_until_) break;
         before = now;
         ::sched_yield();
@@ -162,12 +163,12 @@ class UcxTransport final : public Transport {
   static void release_payload(void* transport, void* payload);
 
   Membership membership_;
+  double ranks_a_core_ = 1;  ///< of this host; at least 1
   /// An offered core that comes back later than this was taken by a program other than a rank, ...
-  static constexpr std::chrono::microseconds kKept{1500};
+  Deadline::Clock::duration kept_;
   /// ... and for so long it is not offered again.
-  static constexpr std::chrono::milliseconds kBelieved{100};
+  static constexpr std::chrono::milliseconds kBelieved{500};
   Deadline::Clock::time_point others_until_{};
-  bool shares_cores_ = false;  ///< this host has more ranks than this process may use cores
   PathChoice choice_;
   Context context_;  // destroyed after everything made from it
   Worker worker_;
