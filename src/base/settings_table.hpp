@@ -37,6 +37,9 @@ inline constexpr SettingRow kSettingRows[] = {
      "`auto:int4` and the like: only where that is expected to be faster."},
     {"FERRULE_ALGO", SettingType::text, "auto", "",
      "Algorithm where the call names none, e.g. `direct`, `ring`, `tree`."},
+    {"FERRULE_TOPOLOGY", SettingType::text, "", "",
+     "Which ranks are near each other, for `hierarchical`: `2x4` is 2 nodes of 4 ranks, `1+3` nodes of 1 and 3; "
+     "docs/schedules.md has more. Empty: the ranks of a host are a node."},
     {"FERRULE_TRANSPORT", SettingType::text, "auto", "", "Transport, e.g. `ucx`, `loopback`."},
     {"FERRULE_LINK", SettingType::text, "", "",
      "Throttles the wire to a link, e.g. `1gbit,1ms`. Empty: as fast as it goes."},

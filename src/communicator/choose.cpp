@@ -52,6 +52,10 @@ Status Communicator::know_cost(std::string_view codec_text) {
   std::unique_lock lock(mutex_);
   auto codec = find_codec(without_auto(codec_text));
   FERRULE_RETURN_IF_ERROR(codec.status());
+  if (!(*codec)->levels().empty()) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("codec '{}': auto: takes one codec, not one for each level", codec_text));
+  }
   if (tuning_.codecs.contains((*codec)->spec())) return {};
   if (defaults_.tuning.kind != TuningSource::Kind::measure || size() == 1 || (*codec)->exact()) {
     tuning_.codecs[(*codec)->spec()] = (*codec)->exact() ? plan::CodecCost{} : kBuiltinCodecCost;

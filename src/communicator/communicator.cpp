@@ -22,6 +22,17 @@ bool is_overlapping(const Call& call, std::size_t bytes) {
 
 Status invalid(std::string text) { return Status(ErrorCode::invalid_argument, std::move(text)); }
 
+// Ranks that share memory are a node; a host's containers that do not are several.
+Result<collectives::Topology> make_topology(const transport::Membership& membership,
+                                            const std::string& text) {
+  if (!text.empty()) return collectives::Topology::parse(text, membership.size());
+  std::vector<std::string> hosts;
+  for (const transport::Peer& peer : membership.peers) {
+    hosts.push_back(peer.host_id.empty() ? peer.host : peer.host_id);
+  }
+  return collectives::Topology::of_hosts(hosts);
+}
+
 Status check_buffers(const Call& call) {
   const std::size_t bytes_each = element_bytes(call.dtype);
   if (call.count > PTRDIFF_MAX / bytes_each) {
@@ -76,6 +87,9 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
                                                          Defaults defaults) {
   std::unique_ptr<Communicator> made(
       new Communicator(std::move(transport), std::move(membership), std::move(defaults)));
+  auto topology = make_topology(made->membership_, made->defaults_.topology);
+  FERRULE_RETURN_IF_ERROR(topology.status());
+  made->environment_.topology = std::make_shared<const collectives::Topology>(std::move(topology).value());
   FERRULE_RETURN_IF_ERROR(made->find_codec("none").status());
   FERRULE_RETURN_IF_ERROR(made->find_codec(without_auto(made->defaults_.codec)).status());
   if (made->defaults_.algorithm != "auto" &&
@@ -158,7 +172,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                work->intent.sequence,
                defaults_.checksum};
   // Where nothing is encoded, nothing is left behind.
-  work->residual = (*plan)->codec().exact() || membership_.size() == 1 ? nullptr : call.residual;
+  work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {

@@ -35,6 +35,7 @@ namespace ferrule::communicator {
 struct Defaults {
   std::string codec = "none";
   std::string algorithm = "auto";
+  std::string topology;  ///< empty: ranks of a host are a node
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
   std::size_t slice_bytes = 0;         ///< 0: the transport's best
   std::uint32_t slices_in_flight = 0;  ///< 0: the transport's

@@ -21,6 +21,7 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   Defaults defaults;
   defaults.codec = config.codec.empty() ? settings.text("FERRULE_CODEC") : config.codec;
   defaults.algorithm = config.algorithm.empty() ? settings.text("FERRULE_ALGO") : config.algorithm;
+  defaults.topology = settings.text("FERRULE_TOPOLOGY");
   defaults.timeout = config.timeout.count() == 0 ? settings.duration("FERRULE_TIMEOUT") : config.timeout;
   defaults.slice_bytes = settings.bytes("FERRULE_SLICE");
   defaults.slices_in_flight = static_cast<std::uint32_t>(settings.count("FERRULE_SLICES_IN_FLIGHT"));

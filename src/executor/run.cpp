@@ -38,7 +38,7 @@ Status Run::start(const Job& job) {
   const plan::Program& program = job_.plan->program();
   const std::size_t in_flight =
       std::min<std::size_t>(job_.plan->slices_in_flight(), job_.plan->slice_count());
-  const std::size_t slice_scratch = align_up(job_.plan->slot_bytes()) * program.scratch_slots;
+  const std::size_t slice_scratch = align_up(job_.plan->scratch_slot_bytes()) * program.scratch_slots;
   if (scratch_.bytes() < slice_scratch * in_flight) {
     scratch_ = HugeBuffer();
     auto grown = HugeBuffer::allocate(slice_scratch * in_flight);
@@ -71,7 +71,8 @@ void Run::activate(Slice& slice, std::uint32_t number) {
 
 Status Run::post_receives(Slice& slice) {
   recv_pointers_.clear();
-  const std::vector<plan::Receive>& receives = job_.plan->program().receives;
+  const plan::Program& program = job_.plan->program();
+  const std::vector<plan::Receive>& receives = program.receives;
   for (std::size_t i = 0; i < receives.size(); ++i) {
     const Range elements = range(slice, receives[i].chunk);
     if (elements.count == 0) continue;
@@ -82,7 +83,7 @@ Status Run::post_receives(Slice& slice) {
     recv.slice = slice.number;
     recv.ordinal = receives[i].ordinal;
     recv.plan = job_.identity;
-    recv.bytes = job_.plan->encoded_bytes(elements.count);
+    recv.bytes = job_.plan->encoded_bytes(elements.count, program.slots[receives[i].slot].level);
     slice.recv_posted[i] = 1;
     recv_pointers_.push_back(&recv);
   }
@@ -147,12 +148,17 @@ Result<bool> Run::execute(Slice& slice, const Instruction& instruction) {
       return decode(slice, instruction);
     case Instruction::Kind::send:
       return send(slice, instruction);
+    case Instruction::Kind::fold:
+      return fold(slice, instruction);
   }
   return Status(ErrorCode::internal, "the executor met an unknown instruction");
 }
 
 Result<bool> Run::encode(Slice& slice, const Instruction& instruction) {
-  if (instruction.copies_nothing) return true;
+  if (instruction.copies_nothing) {
+    keep_residual(range(slice, instruction.chunk));
+    return true;
+  }
   auto ready = gather_terms(slice, instruction);
   if (!ready.ok() || !*ready) return ready;
   const plan::Slot& slot = job_.plan->program().slots[instruction.slot];
@@ -170,9 +176,10 @@ Result<bool> Run::encode(Slice& slice, const Instruction& instruction) {
       elements.begin};
   args.final = instruction.final;
   args.world = static_cast<std::uint32_t>(job_.plan->world());
-  args.out = slot.home == SlotHome::output ? output_at(elements.begin)
-                                           : slice.scratch + slot.index * align_up(job_.plan->slot_bytes());
-  job_.plan->codec().encode(args);
+  args.out = slot.home == SlotHome::output
+                 ? output_at(elements.begin)
+                 : slice.scratch + slot.index * align_up(job_.plan->scratch_slot_bytes());
+  job_.plan->codec(instruction.level).encode(args);
   times_.encode_ns += ns_since(start);
   use_up_terms(slice, instruction);
   return true;
@@ -184,6 +191,7 @@ Result<bool> Run::decode(Slice& slice, const Instruction& instruction) {
   const Range elements = range(slice, instruction.chunk);
   std::byte* out = output_at(elements.begin);
   const bool same_memory = terms_.size() == 1 && terms_[0].data == out;
+  bool finite = true;
   if (!instruction.copies_nothing && !same_memory) {
     if (!output_is_free(slice, instruction.chunk)) return false;
     const auto start = Clock::now();
@@ -195,16 +203,46 @@ Result<bool> Run::decode(Slice& slice, const Instruction& instruction) {
     args.finish = true;
     args.world = static_cast<std::uint32_t>(job_.plan->world());
     args.out = out;
-    const bool finite = job_.plan->codec().decode(args);
-    if (!finite && job_.update != nullptr && job_.update->active()) {
-      residual::keep_where_not_finite(out, job_.plan->dtype(), elements.count,
-                                      job_.update->before() + elements.begin,
-                                      job_.update->after() + elements.begin);
-    }
+    finite = job_.plan->codec(instruction.level).decode(args);
     times_.decode_ns += ns_since(start);
   }
+  // An exact codec does not look, and what it brings may have been lost before it.
+  if (!finite || job_.plan->codec(instruction.level).exact()) take_back_undelivered(elements);
   use_up_terms(slice, instruction);
   return true;
+}
+
+Result<bool> Run::fold(Slice& slice, const Instruction& instruction) {
+  auto ready = gather_terms(slice, instruction);
+  if (!ready.ok() || !*ready) return ready;
+  const auto start = Clock::now();
+  codec::DecodeArgs args;
+  args.terms = terms_;
+  args.count = range(slice, instruction.chunk).count;
+  args.dtype = job_.plan->dtype();
+  args.op = job_.plan->op();
+  args.out = slice.scratch +
+             job_.plan->program().slots[instruction.slot].index * align_up(job_.plan->scratch_slot_bytes());
+  // A NaN is seen again in the sum that is made of it.
+  static_cast<void>(job_.plan->codec(instruction.level).decode(args));
+  times_.decode_ns += ns_since(start);
+  use_up_terms(slice, instruction);
+  return true;
+}
+
+bool Run::feeds_back() const { return job_.update != nullptr && job_.update->active(); }
+
+void Run::take_back_undelivered(Range elements) {
+  if (!feeds_back()) return;
+  residual::keep_where_not_finite(output_at(elements.begin), job_.plan->dtype(), elements.count,
+                                  job_.update->before() + elements.begin,
+                                  job_.update->after() + elements.begin);
+}
+
+// What an exact encode does, where it is left out: nothing is lost, and what was delayed stays so.
+void Run::keep_residual(Range elements) {
+  if (!feeds_back()) return;
+  std::copy_n(job_.update->before() + elements.begin, elements.count, job_.update->after() + elements.begin);
 }
 
 Result<bool> Run::send(Slice& slice, const Instruction& instruction) {
@@ -234,6 +272,8 @@ Result<bool> Run::send(Slice& slice, const Instruction& instruction) {
 Result<bool> Run::gather_terms(Slice& slice, const Instruction& instruction) {
   terms_.clear();
   const Range elements = range(slice, instruction.chunk);
+  const bool reads_raw = job_.plan->codec(instruction.level).identity();
+  aligned_used_ = 0;
   for (std::uint32_t i = 0; i < instruction.term_count; ++i) {
     const std::uint32_t slot = job_.plan->program().terms[instruction.first_term + i];
     if (slot == kOwnInput) {
@@ -242,9 +282,25 @@ Result<bool> Run::gather_terms(Slice& slice, const Instruction& instruction) {
     }
     auto here = arrived(slice, slot);
     if (!here.ok() || !*here) return here;
-    terms_.push_back({codec::Term::Kind::encoded, slot_bytes(slice, slot).data()});
+    const std::span<const std::byte> bytes = slot_bytes(slice, slot);
+    if (job_.plan->program().slots[slot].raw && !reads_raw) {
+      terms_.push_back({codec::Term::Kind::plain, aligned(bytes)});
+    } else {
+      terms_.push_back({codec::Term::Kind::encoded, bytes.data()});
+    }
   }
   return true;
+}
+
+// Where a transport gives messages at any address: a copy, which lives until the next instruction.
+const std::byte* Run::aligned(std::span<const std::byte> elements) {
+  if (reinterpret_cast<std::uintptr_t>(elements.data()) % element_bytes(job_.plan->dtype()) == 0) {
+    return elements.data();
+  }
+  if (aligned_.size() == aligned_used_) aligned_.emplace_back();
+  std::vector<std::byte>& copy = aligned_[aligned_used_++];
+  copy.assign(elements.begin(), elements.end());
+  return copy.data();
 }
 
 Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
@@ -264,7 +320,7 @@ Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
 std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slot) const {
   const plan::Slot& where = job_.plan->program().slots[slot];
   const Range elements = range(slice, where.chunk);
-  const std::size_t bytes = job_.plan->encoded_bytes(elements.count);
+  const std::size_t bytes = job_.plan->encoded_bytes(elements.count, where.level);
   switch (where.home) {
     case SlotHome::received:
       return slice.recvs[where.index]->message.payload();
@@ -275,7 +331,7 @@ std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slo
     case SlotHome::scratch:
       break;
   }
-  return {slice.scratch + where.index * align_up(job_.plan->slot_bytes()), bytes};
+  return {slice.scratch + where.index * align_up(job_.plan->scratch_slot_bytes()), bytes};
 }
 
 void Run::use_up(Slice& slice, std::uint32_t slot) {

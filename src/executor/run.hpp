@@ -78,9 +78,11 @@ class Run {
   Result<bool> execute(Slice& slice, const plan::Instruction& instruction);
   Result<bool> encode(Slice& slice, const plan::Instruction& instruction);
   Result<bool> decode(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> fold(Slice& slice, const plan::Instruction& instruction);
   Result<bool> send(Slice& slice, const plan::Instruction& instruction);
   /// Whether all terms have arrived; fills terms_.
   Result<bool> gather_terms(Slice& slice, const plan::Instruction& instruction);
+  const std::byte* aligned(std::span<const std::byte> elements);
   Result<bool> arrived(Slice& slice, std::uint32_t slot);
   void use_up(Slice& slice, std::uint32_t slot);
   void use_up_terms(Slice& slice, const plan::Instruction& instruction);
@@ -88,6 +90,10 @@ class Run {
   /// In place: the chunk may be written only when it is no longer being sent from.
   bool output_is_free(const Slice& slice, std::uint32_t chunk) const;
   std::span<const std::byte> slot_bytes(const Slice& slice, std::uint32_t slot) const;
+  bool feeds_back() const;
+  /// Where the output is not finite, the residual stays as it was.
+  void take_back_undelivered(plan::Range elements);
+  void keep_residual(plan::Range elements);
   codec::Feedback feedback(const plan::Instruction& instruction, std::size_t begin) const;
   plan::Range range(const Slice& slice, std::uint32_t chunk) const;
 
@@ -104,6 +110,8 @@ class Run {
   std::size_t active_ = 0;
   std::uint32_t next_slice_ = 0;
   std::vector<codec::Term> terms_;
+  std::vector<std::vector<std::byte>> aligned_;  // copies of misaligned terms; kept for their memory
+  std::size_t aligned_used_ = 0;
   std::vector<transport::Recv*> recv_pointers_;
 };
 
