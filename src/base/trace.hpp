@@ -48,6 +48,8 @@ class Trace {
   bool on() const { return !file_.empty(); }
   /// Events beyond a limit (about 100 MiB) are counted and dropped.
   void add(const Event& event);
+  /// Forgets what was not written.
+  void clear() { events_.clear(); }
   /// Adds the events to the file and forgets them.
   Status write();
 

@@ -40,6 +40,7 @@ Status Communicator::tune() {
     environment_ = configured;
     tuning_.link = *link;
     leave_out_of_stats({});
+    trace_.clear();
     plans_ = plan::PlanCache(kPlans);
     log::info("link of {}: {}; measured in {:.3g} ms", membership_.describe(rank()), describe(*link),
               std::chrono::duration<double, std::milli>(Deadline::Clock::now() - start).count());

@@ -65,7 +65,8 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
       defaults_(std::move(defaults)),
       transport_name_(transport_->name()),
       plans_(kPlans),
-      run_(*transport_),
+      trace_(defaults_.trace, membership_.rank, membership_.communicator),
+      run_(*transport_, trace_),
       control_(*transport_, membership_.communicator,
                [this](const ControlMessage& message) {
                  take_word(message);
@@ -96,6 +97,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
       collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
     return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
   }
+  FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
   FERRULE_RETURN_IF_ERROR(made->tune());
   return made;
 }

@@ -42,6 +42,8 @@ struct Defaults {
   std::size_t min_bytes = 16 << 10;    ///< the default codec leaves smaller tensors raw
   std::chrono::nanoseconds stall_warn = std::chrono::seconds(10);
   TuningSource tuning;
+  std::uint32_t threads = 1;  ///< that encode and decode
+  std::string trace;          ///< file; empty: none
   bool checksum = false;
   bool check_identity = false;   ///< compare a hash of each result across ranks
   bool check_nonfinite = false;  ///< refuse NaN and Inf in what a rank puts in
@@ -169,6 +171,7 @@ class Communicator {
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
   HugeBuffer spare_residual_;
+  Trace trace_;
   executor::Run run_;
   ControlPlane control_;
   Agreement agreement_;

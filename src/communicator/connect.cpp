@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -27,6 +28,9 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   defaults.slices_in_flight = static_cast<std::uint32_t>(settings.count("FERRULE_SLICES_IN_FLIGHT"));
   defaults.min_bytes = settings.bytes("FERRULE_MIN_BYTES");
   defaults.stall_warn = settings.duration("FERRULE_STALL_WARN");
+  defaults.threads =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(settings.count("FERRULE_THREADS"), 1024));
+  defaults.trace = settings.text("FERRULE_TRACE");
   defaults.checksum = settings.flag("FERRULE_CHECKSUM");
   defaults.disable = settings.flag("FERRULE_DISABLE");
   auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
