@@ -80,6 +80,7 @@ Status missing_ranks(const Gathering& g, std::chrono::nanoseconds waited) {
 // Rank 0's wait for one rank.
 Result<std::string> wait_for(const Gathering& g, std::int32_t rank) {
   while (true) {
+    if (g.lost) FERRULE_RETURN_IF_ERROR(g.lost());
     Result<std::string> value =
         g.store.get(gather_key(g, rank), earlier(g.deadline, Deadline::after(kGlance)));
     if (value.ok() || value.status().code() != ErrorCode::timeout) return value;
@@ -101,6 +102,19 @@ Result<std::vector<std::string>> collect(const Gathering& g, const std::string& 
     values.push_back(std::move(*value));
   }
   return values;
+}
+
+// Rank 0 watches the others and tells all; so the others need to watch only rank 0. A server ends with it,
+// and its clients' connections too: only other stores are asked again and again.
+Result<std::string> fetch_all(const Gathering& g) {
+  const std::string key = g.prefix + "/all";
+  const bool served = g.store.describe().starts_with("tcp://");
+  while (g.lost && !served && !g.deadline.passed()) {
+    const auto there = g.store.get(key + "/0", earlier(g.deadline, Deadline::after(kGlance)));
+    if (there.ok() || there.status().code() != ErrorCode::timeout) break;
+    FERRULE_RETURN_IF_ERROR(g.lost());
+  }
+  return fetch(g.store, key, g.deadline);
 }
 
 }  // namespace
@@ -138,7 +152,7 @@ Result<std::vector<std::string>> gather(const Gathering& g, const std::string& m
         publish(g.store, g.prefix + "/all", pack({verdict, values.ok() ? pack(*values) : ""})));
     return values;
   }
-  const Result<std::string> all = fetch(g.store, g.prefix + "/all", g.deadline);
+  const Result<std::string> all = fetch_all(g);
   if (!all.ok()) return all.status().code() == ErrorCode::timeout ? missing_ranks(g, time) : all.status();
   const auto parts = unpack(*all);
   if (!parts.ok()) return parts.status();

@@ -21,6 +21,8 @@ struct Gathering {
   Deadline deadline = Deadline::never();
   /// Asked by rank 0 for each value. Its error ends the gathering on every rank.
   std::function<Status(std::int32_t rank, const std::string& value)> check;
+  /// Asked again and again by whoever waits: an error if a rank has died meanwhile. It ends the gathering.
+  std::function<Status()> lost = {};
 };
 
 /// result[r] is what rank r gave. Ranks that are missing at the deadline: `timeout`, naming them.

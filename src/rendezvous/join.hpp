@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/deadline.hpp"
 #include "ferrule/status.hpp"
 #include "rendezvous/store.hpp"
+#include "transport/liveness.hpp"
 #include "transport/registry.hpp"
 
 namespace ferrule::rendezvous {
@@ -28,6 +30,9 @@ Result<transport::Membership> join(Store& store, const JoinRequest& request, Dea
 
 /// For transports to give each other their addresses. All ranks must call it in the same order.
 transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
-                                  Deadline deadline);
+                                  Deadline deadline, std::function<Status()> lost = {});
+
+/// `peer_lost` once one of them on this host has ended; see Gathering::lost.
+Status look_for_deaths(const transport::Membership& membership);
 
 }  // namespace ferrule::rendezvous

@@ -85,8 +85,9 @@ Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
     log::info("rendezvous: rank {} of {} has met the others at {}", party.rank, party.size,
               store->describe());
   }
-  return Meeting{std::move(*membership), make_exchange(store, party.rank, party.size, deadline),
-                 store->describe()};
+  auto exchange = make_exchange(store, party.rank, party.size, deadline,
+                                [members = *membership] { return look_for_deaths(members); });
+  return Meeting{std::move(*membership), std::move(exchange), store->describe()};
 }
 
 }  // namespace

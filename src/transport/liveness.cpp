@@ -44,7 +44,7 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-bool has_ended(int pidfd) {
+bool is_readable(int pidfd) {
   pollfd state{pidfd, POLLIN, 0};
   return ::poll(&state, 1, 0) == 1;
 }
@@ -103,10 +103,16 @@ Watch watch_process(const ProcessIdentity& peer, const ProcessIdentity& self) {
   if (descriptor < 0) return {errno == ESRCH ? WatchState::already_gone : WatchState::not_possible, -1};
   // The pid may have been given to another process before the descriptor was opened, not after.
   const auto start = start_ticks_of(peer.pid);
-  if (start == peer.start_ticks && !has_ended(descriptor)) return {WatchState::watching, descriptor};
+  if (start == peer.start_ticks && !is_readable(descriptor)) return {WatchState::watching, descriptor};
   ::close(descriptor);
   // Unreadable (hidden, or ended this very moment): nothing is proven, and UCX's keepalive has to do.
   return {start == 0 ? WatchState::not_possible : WatchState::already_gone, -1};
+}
+
+bool has_ended(const ProcessIdentity& peer, const ProcessIdentity& self) {
+  const Watch watch = watch_process(peer, self);
+  if (watch.descriptor >= 0) ::close(watch.descriptor);
+  return watch.state == WatchState::already_gone;
 }
 
 DeathSign DeathSign::make() {

@@ -22,6 +22,9 @@ struct ProcessIdentity {
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
+/// Beyond doubt: a process that cannot be seen has not ended.
+bool has_ended(const ProcessIdentity& peer, const ProcessIdentity& self);
+
 /// What happened when a watch was set up.
 enum class WatchState { watching, already_gone, not_possible };
 
