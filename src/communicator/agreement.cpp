@@ -38,8 +38,7 @@ std::string_view value_of(const std::vector<std::pair<std::string_view, std::str
 
 std::string Intent::descriptor() const {
   return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nFERRULE_CHECK={}\n", draws.seed,
-                                          draws.step, draws.tensor,
-                                          draws.identity_checked ? "identity" : "without identity");
+                                          draws.step, draws.tensor, draws.check);
 }
 
 std::uint32_t Agreement::rounds() const {

@@ -27,7 +27,7 @@ struct Draws {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
-  bool identity_checked = false;  ///< ranks compare their results: all of them or none
+  const char* check = "off";  ///< FERRULE_CHECK: all ranks check, or none does
 };
 
 /// What a rank does in one collective.

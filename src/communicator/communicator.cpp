@@ -13,6 +13,13 @@ namespace {
 // How long a queued collective waits for its caller to drive it before the progress thread does: handing over
 // costs more than most small collectives.
 constexpr std::chrono::microseconds kGrace{50};
+// For the news of an abort to leave.
+constexpr std::chrono::milliseconds kFarewell{200};
+
+const char* check_name(const Defaults& defaults) {
+  if (defaults.check_identity) return defaults.check_nonfinite ? "all" : "identity";
+  return defaults.check_nonfinite ? "nonfinite" : "off";
+}
 
 bool is_overlapping(const Call& call, std::size_t bytes) {
   const auto send = reinterpret_cast<std::uintptr_t>(call.send);
@@ -154,14 +161,16 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   auto plan = find_plan(*request, known);
   FERRULE_RETURN_IF_ERROR(plan.status());
   if (!known) plans_.insert(*request, *plan);
-  // An empty collective moves no data that would carry its identity: it is agreed on every time.
-  work->intent.agreed_before = known && call.count != 0;
-  const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor,
-                                 defaults_.check_identity ? 1U : 0U};
+  // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
+  // whose input a rank may refuse: nobody is to send to a rank that will not take it.
+  work->intent.agreed_before = known && call.count != 0 && !defaults_.check_nonfinite;
+  const std::uint64_t draws[] = {
+      (*plan)->fingerprint(), call.seed, call.step, call.tensor,
+      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U)};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor, defaults_.check_identity};
+  work->intent.draws = {call.seed, call.step, call.tensor, check_name(defaults_)};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -257,12 +266,22 @@ void Communicator::abort() {
   interrupt_.store(true);
   transport_->wake();
   std::unique_lock lock(mutex_);
-  if (broken_.ok()) {
+  const bool first = broken_.ok();
+  if (first) {
     broken_ = Status(ErrorCode::aborted, fmt::format("the communicator of {} was aborted: make a new one",
                                                      membership_.describe(membership_.rank)));
   }
   // Whoever owns the transport ends its work soon; the rest is ended here.
   while (!queue_.empty()) take_ownership_and_drive(lock, Deadline::never());
+  if (!first || owned_) return;
+  // The others may be in a collective that this rank will never begin.
+  owned_ = true;
+  lock.unlock();
+  agreement_.tell_failed(next_sequence_, broken_);
+  control_.flush(Deadline::after(kFarewell));
+  lock.lock();
+  owned_ = false;
+  changed_.notify_all();
 }
 
 }  // namespace ferrule::communicator

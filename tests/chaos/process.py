@@ -23,6 +23,7 @@ class Rank:
     events: list[Event] = field(default_factory=list)
     unread: bytes = b""
     killed: bool = False
+    ended: bool = False  # and all that it has told was read
 
     def last(self, name: str) -> Event | None:
         return next((event for event in reversed(self.events) if event.name == name), None)
@@ -40,7 +41,7 @@ class Rank:
 
     def finished(self) -> bool:
         """Nothing more is to be expected before the driver lets it go."""
-        return self.process.poll() is not None or any(
+        return self.ended or any(
             self.first(name) for name in ("next", "unconnected", "closed", "wrong")
         )
 
@@ -81,6 +82,7 @@ class World:
             if not data:
                 self._selector.unregister(key.fileobj)
                 rank.process.wait(20)  # it has closed its stdout: it has ended, or is about to
+                rank.ended = True
                 continue
             *lines, rank.unread = (rank.unread + data).split(b"\n")
             for line in lines:

@@ -57,7 +57,7 @@ class Run:
             complaints = [] if ended else self._hang()
             self._resume()
             world.let_go()
-            gone = world.read_until(lambda: all(rank.process.poll() is not None for rank in world.ranks), 15)
+            gone = world.read_until(lambda: all(rank.ended for rank in world.ranks), 15)
             complaints += [] if gone or not ended else self._hang()
         finally:
             errors = world.end()
