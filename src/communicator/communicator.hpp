@@ -107,6 +107,8 @@ class Communicator {
 
   /// Measures, or reads, what choices go by. All ranks, before any other collective.
   Status tune();
+  /// Messages as a slow link likes them, where the caller has not said.
+  void fit_slices();
   /// Knows what the codec of an `auto:` text costs; measures it the first time, all ranks at once.
   Status know_cost(std::string_view codec_text);
   void leave_out_of_stats(const Stats& before);

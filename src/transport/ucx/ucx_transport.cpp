@@ -18,10 +18,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
-/// In memory, fewer keep ranks in lockstep, so that each waits for the other's time slices. On a wire, more overflow
-/// the queue where several ranks send to one. See docs/performance.md.
+// In memory, fewer slices in flight keep ranks in lockstep, so that each waits for the other's time slices.
+// On a slow wire, more overflow the queue where several ranks send to one. See docs/performance.md.
 constexpr std::uint32_t kSharedMemoryInFlight = 16;
-constexpr std::uint32_t kTcpInFlight = 4;
+constexpr std::uint32_t kTcpInFlight = 8;
+constexpr std::uint32_t kSlowTcpInFlight = 2;
+constexpr std::size_t kSlowTcpMessageBytes = 64512;
 /// How long cancelling a send may take: UCX completes the sends of a closed endpoint at once.
 constexpr seconds kCancelLimit{2};
 /// UCX's keepalive runs only when it is progressed.
@@ -80,6 +82,10 @@ Caps UcxTransport::caps() const {
   caps.best_message_bytes = shared_memory ? kSharedMemoryMessageBytes : kTcpMessageBytes;
   caps.max_message_bytes = kMaxMessageBytes;
   caps.messages_in_flight = shared_memory ? kSharedMemoryInFlight : kTcpInFlight;
+  if (!shared_memory && !membership_.single_host()) {
+    caps.slow_message_bytes = kSlowTcpMessageBytes;
+    caps.slow_messages_in_flight = kSlowTcpInFlight;
+  }
   return caps;
 }
 
