@@ -8,6 +8,7 @@
 #include "bench/ferrule_bench/elements.hpp"
 #include "bench/ferrule_bench/exchange.hpp"
 #include "bench/ferrule_bench/oracle.hpp"
+#include "ferrule/codec_spec.hpp"
 
 namespace ferrule::bench {
 namespace {
@@ -85,8 +86,9 @@ Result<std::vector<double>> Checker::bounds(const Expected& expected) const {
   if (!what_.lossy) return bounds;
   std::vector<double> lossy(bounds.size());
   // For lossy codecs `auto` takes direct, or for small tensors one_shot, which encodes once less: direct's
-  // bound holds for both.
-  const char* algorithm = what_.algorithm == "auto" ? "direct" : what_.algorithm.c_str();
+  // bound holds for both. For a list of codecs it takes hierarchical.
+  const char* chosen = codec_levels(what_.codec).size() > 1 ? "hierarchical" : "direct";
+  const char* algorithm = what_.algorithm == "auto" ? chosen : what_.algorithm.c_str();
   const ferruleResult_t result = ferruleAllReduceErrorBound(
       codec_->handle(), algorithm, spec_.ranks, static_cast<ferruleDataType_t>(spec_.dtype),
       static_cast<ferruleRedOp_t>(spec_.op), expected.block_magnitudes.data(), lossy.size(), lossy.data());

@@ -1,9 +1,14 @@
 #include "bench/ferrule_bench/local_ranks.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdlib>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "bench/ferrule_bench/child_processes.hpp"
@@ -78,9 +83,27 @@ int run_threads(const Options& options, const std::string& command_line) {
   return RankThreads(std::move(*comms), options, command_line).run();
 }
 
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// The ranks know a secret that nobody else does, unless the user has one or the library cannot use it. For
+/// the children's environment: before they are forked, and while there are no other threads.
+void make_job_secret() {
+  if (is_set("FERRULE_JOB_SECRET") || is_set("FERRULE_JOB_SECRET_FILE")) return;
+  if (std::string_view(ferruleInfo()).find("authentication: libsodium") == std::string_view::npos) return;
+  std::array<unsigned char, 32> bytes{};
+  if (getentropy(bytes.data(), bytes.size()) != 0) return;
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  setenv("FERRULE_JOB_SECRET", text.c_str(), 1);
+}
+
 int run_processes(const Options& options, const std::string& command_line) {
   MeetingPlace place("ferrule-bench");
   if (!place.ok()) return report(-1, place.status());
+  make_job_secret();
   const std::string rendezvous = place.rendezvous();
   const auto body = [&](int rank) {
     return run_on(Communicator::connect(rank, options.ranks, rendezvous, config_of(options)), rank, options,

@@ -98,7 +98,8 @@ void add_classic_flags(CLI::App& app, Options& o, Texts& t) {
 
 void add_own_flags(CLI::App& app, Options& o, Texts& t) {
   app.add_option("--codec", o.codecs,
-                 "codec, e.g. none, bf16, int8, int4:block=128, auto:int4; may be given several times")
+                 "codec, e.g. none, bf16, int8, int4:block=128, auto:int4, none/int4 (inside a node/between nodes); may "
+                 "be given several times")
       ->capture_default_str()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -154,8 +155,9 @@ Status read_types(const Texts& t, Options& o) {
   o.dtypes = *dtypes;
   o.ops = *ops;
   for (const std::string& codec : o.codecs) {
-    auto spec = CodecSpec::parse(without_auto(codec));
-    if (!spec.ok()) return spec.status();
+    for (const std::string_view level : codec_levels(without_auto(codec))) {
+      FERRULE_RETURN_IF_ERROR(CodecSpec::parse(level).status());
+    }
   }
   return {};
 }

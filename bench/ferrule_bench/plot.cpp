@@ -40,13 +40,13 @@ bool succeeds(std::vector<std::string> words, bool quiet) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// plot.py beside an installed program, or in the source tree.
-std::string find_script() {
+/// The script beside an installed program (without its folder), or in the source tree.
+std::string find_script(const std::filesystem::path& name) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto installed = program.parent_path().parent_path() / "share" / "ferrule" / "plot.py";
+  const auto installed = program.parent_path().parent_path() / "share" / "ferrule" / name.filename();
   if (!error && std::filesystem::exists(installed, error)) return installed.string();
-  const std::filesystem::path source = FERRULE_SOURCE_DIR "/bench/plot.py";
+  const std::filesystem::path source = FERRULE_SOURCE_DIR "/bench" / name;
   return std::filesystem::exists(source, error) ? source.string() : "";
 }
 
@@ -61,10 +61,11 @@ std::vector<std::string> python_candidates() {
 
 }  // namespace
 
-Status plot(const std::string& json_path, const std::string& picture_path) {
-  const std::string script = find_script();
+Status plot(const std::string& json_path, const std::string& picture_path, const std::string& script_name) {
+  const std::string script = find_script(script_name);
   if (script.empty())
-    return Status(ErrorCode::system, "cannot plot: bench/plot.py is not installed beside this program");
+    return Status(ErrorCode::system,
+                  "cannot plot: bench/" + script_name + " is not installed beside this program");
   const auto candidates = python_candidates();
   for (const std::string& python : candidates) {
     if (!succeeds({python, "-c", "import matplotlib"}, true)) continue;

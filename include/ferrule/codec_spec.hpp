@@ -21,6 +21,19 @@ constexpr std::string_view without_auto(std::string_view text) {
   return is_auto_codec(text) ? text.substr(kAutoCodec.size()) : text;
 }
 
+/// The codecs of a text that names one for each level of a topology, innermost first: "none/int4" is exact
+/// inside a node and 4 bits between nodes. The last one stands for all levels that are left. A text without
+/// '/' is one codec.
+inline std::vector<std::string_view> codec_levels(std::string_view text) {
+  std::vector<std::string_view> levels;
+  while (true) {
+    const std::size_t slash = text.find('/');
+    levels.push_back(text.substr(0, slash));
+    if (slash == std::string_view::npos) return levels;
+    text.remove_prefix(slash + 1);
+  }
+}
+
 /// A parsed codec text. Which names and keys exist is decided by the codecs, not here; here only the grammar
 /// is checked: names and keys are [a-z0-9_]+, values [A-Za-z0-9_.+-]+, no key twice, at most 256 characters.
 struct CodecSpec {

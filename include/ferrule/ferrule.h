@@ -157,8 +157,11 @@ FERRULE_API ferruleResult_t ferruleCommStats(ferruleComm_t comm, ferruleStats_t*
 /* Start with FERRULE_OPTIONS_INIT. */
 typedef struct {
   size_t struct_bytes;
-  const char* codec; /* NULL: the communicator's. "none" is exact. An explicit lossy codec with an integer or
-                        f64 tensor, or an operation other than sum and avg, is ferruleUnsupported. */
+  const char*
+      codec; /* NULL: the communicator's. "none" is exact. An explicit lossy codec with an integer or
+                f64 tensor, or an operation other than sum and avg, is ferruleUnsupported. "none/int4":
+                one for each level of the topology, innermost first (inside a node, between nodes); the
+                algorithm is "hierarchical" then. One alone with "hierarchical": exact inside a node. */
   const char* algorithm;      /* NULL: the communicator's */
   ferruleResidual_t residual; /* error feedback; NULL: none */
   uint64_t seed; /* stochastic rounding: random bits are a function of (seed, step, tensor, rank, element) */
@@ -226,7 +229,8 @@ FERRULE_API ferruleResult_t ferruleCodecErrorBound(ferruleCodec_t codec, const v
                                                    ferruleDataType_t dtype, double* bound);
 /* Per element: the largest absolute error that an all-reduce (sum or avg) over `nranks` may make, from the
  * sum over ranks of the largest magnitude of each element's block. `magnitudes` and `bounds` hold count
- * doubles; may be equal. Algorithm "auto": the largest bound of those that it may choose. */
+ * doubles; may be equal. Algorithm "auto": the largest bound of those that it may choose. "hierarchical": for
+ * the topology of FERRULE_TOPOLOGY; without it, the largest bound of all hosts that the ranks may be on. */
 FERRULE_API ferruleResult_t ferruleAllReduceErrorBound(ferruleCodec_t codec, const char* algorithm,
                                                        int nranks, ferruleDataType_t dtype, ferruleRedOp_t op,
                                                        const double* magnitudes, size_t count,

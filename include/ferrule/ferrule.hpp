@@ -60,7 +60,8 @@ class Residual {
   std::size_t count_;
 };
 
-/// Options of one collective; the fields are those of ferruleOptions_t. Empty strings: the communicator's.
+/// Options of one collective; the fields are those of ferruleOptions_t. Empty strings: the communicator's. A
+/// codec of "none/int4" is exact inside a node and 4 bits between nodes (algorithm "hierarchical").
 struct AllReduceOptions {
   std::string codec;
   std::string algorithm;
@@ -221,7 +222,8 @@ class Communicator {
   detail::Owned<ferruleComm_t, ferruleCommDestroy> handle_;
 };
 
-/// A codec by itself, for files, experiments and tests.
+/// A codec by itself, for files, experiments and tests. Of a list for several levels ("none/int4") it encodes
+/// as the last one.
 class Codec {
  public:
   static Result<Codec> create(const std::string& spec) {

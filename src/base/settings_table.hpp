@@ -37,6 +37,9 @@ inline constexpr SettingRow kSettingRows[] = {
      "`auto:int4` and the like: only where that is expected to be faster."},
     {"FERRULE_ALGO", SettingType::text, "auto", "",
      "Algorithm where the call names none, e.g. `direct`, `ring`, `tree`."},
+    {"FERRULE_TOPOLOGY", SettingType::text, "", "",
+     "Which ranks are near each other, for `hierarchical`: `2x4` is 2 nodes of 4 ranks, `1+3` nodes of 1 and 3; "
+     "docs/schedules.md has more. Empty: the ranks of a host are a node."},
     {"FERRULE_TRANSPORT", SettingType::text, "auto", "", "Transport, e.g. `ucx`, `loopback`."},
     {"FERRULE_LINK", SettingType::text, "", "",
      "Throttles the wire to a link, e.g. `1gbit,1ms`. Empty: as fast as it goes."},
@@ -53,6 +56,13 @@ inline constexpr SettingRow kSettingRows[] = {
      "communicator is made (some milliseconds). `file:PATH`: figures that ferrule-probe has saved. "
      "`builtin`: "
      "constants, for choices that are the same in every run."},
+    {"FERRULE_THREADS", SettingType::count, "1", ">0",
+     "Threads that encode and decode, for each communicator: more than one pays where a rank has cores to "
+     "spare."},
+    {"FERRULE_TRACE", SettingType::text, "", "",
+     "File for a trace of encode, wire, decode and wait, which Perfetto (ui.perfetto.dev) shows; `%r` is the "
+     "rank, "
+     "`%h` the host. Empty: none."},
     {"FERRULE_CHECKSUM", SettingType::flag, "0", "",
      "Checksum payloads too, not only message headers. Costs a pass over the wire bytes."},
     {"FERRULE_MIN_BYTES", SettingType::bytes, "16K", "",
@@ -80,6 +90,9 @@ inline constexpr SettingRow kSettingRows[] = {
      "1: compression is off: every codec becomes `none`, and `ferrule.torch` leaves models as they are."},
     {"FERRULE_STALL_WARN", SettingType::duration, "10s", "",
      "A collective that waits longer than this for a peer says so at WARN. 0: never."},
+    {"FERRULE_CHECK", SettingType::choice, "off", "off|identity|nonfinite|all",
+     "`identity`: a hash of every result is compared across ranks, and the odd rank is named. `nonfinite`: a NaN "
+     "or Inf is refused before it is sent, with rank, tensor and index. See docs/fault_tolerance.md."},
 };
 
 inline constexpr std::size_t kSettingCount = std::size(kSettingRows);

@@ -40,7 +40,8 @@ std::string_view name_of(Trace::Kind kind) {
 std::string expand(std::string file, std::int32_t rank) {
   char host[256] = "host";
   ::gethostname(host, sizeof host - 1);
-  for (const auto& [word, value] : {std::pair<std::string, std::string>{"%r", std::to_string(rank)}, {"%h", host}}) {
+  for (const auto& [word, value] :
+       {std::pair<std::string, std::string>{"%r", std::to_string(rank)}, {"%h", host}}) {
     for (std::size_t at = file.find(word); at != std::string::npos; at = file.find(word, at + value.size())) {
       file.replace(at, word.size(), value);
     }
@@ -55,7 +56,8 @@ std::int64_t realtime_offset_ns() {
 }
 
 Status failed(const std::string& file, const char* what) {
-  return Status(ErrorCode::system, fmt::format("FERRULE_TRACE: {} '{}': {}", what, file, std::strerror(errno)));
+  return Status(ErrorCode::system,
+                fmt::format("FERRULE_TRACE: {} '{}': {}", what, file, std::strerror(errno)));
 }
 
 bool write_all(int descriptor, std::string_view text) {
@@ -92,19 +94,24 @@ void Trace::add(const Event& event) {
 std::string Trace::to_json() const {
   fmt::memory_buffer text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank_, rank_);
+  fmt::format_to(out, R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank_,
+                 rank_);
   for (const Event& event : events_) {
     const auto begin_ns = event.begin.time_since_epoch() / std::chrono::nanoseconds(1) + realtime_offset_ns_;
     const double us = 1e-3 * static_cast<double>((event.end - event.begin) / std::chrono::nanoseconds(1));
     // Messages overlap each other, so they have a row for each peer.
     const bool is_send = event.kind == Kind::send;
-    fmt::format_to(out,
-                   ",\n"
-                   R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{:.3f},"args":{{"sequence":{},)"
-                   R"("slice":{},"chunk":{},"bytes":{},"communicator":"{:016x}"{}}}}})",
-                   name_of(event.kind), rank_, is_send ? 2 + event.peer : event.kind == Kind::collective ? 0 : 1,
-                   begin_ns / 1000, begin_ns % 1000, us, event.sequence, event.slice, event.chunk, event.bytes,
-                   communicator_, is_send ? fmt::format(R"(,"peer":{})", event.peer) : "");
+    fmt::format_to(
+        out,
+        ",\n"
+        R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{:.3f},"args":{{"sequence":{},)"
+        R"("slice":{},"chunk":{},"bytes":{},"communicator":"{:016x}"{}}}}})",
+        name_of(event.kind), rank_,
+        is_send                          ? 2 + event.peer
+        : event.kind == Kind::collective ? 0
+                                         : 1,
+        begin_ns / 1000, begin_ns % 1000, us, event.sequence, event.slice, event.chunk, event.bytes,
+        communicator_, is_send ? fmt::format(R"(,"peer":{})", event.peer) : "");
   }
   return fmt::to_string(text);
 }
@@ -113,7 +120,8 @@ std::string Trace::to_json() const {
 Status Trace::write() {
   if (!on() || events_.empty()) return {};
   if (dropped_ != 0) {
-    log::warn("FERRULE_TRACE: '{}' lacks {} later events of rank {}: trace a shorter run", file_, dropped_, rank_);
+    log::warn("FERRULE_TRACE: '{}' lacks {} later events of rank {}: trace a shorter run", file_, dropped_,
+              rank_);
   }
   const Descriptor file(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!file) return failed(file_, "cannot open");
@@ -124,8 +132,9 @@ Status Trace::write() {
   const bool follows = size >= closing && ::pread(file.get(), tail, sizeof tail, size - closing) == closing &&
                        std::string_view(tail, sizeof tail) == kClosing;
   if (size != 0 && !follows) {
-    return Status(ErrorCode::invalid_argument,
-                  fmt::format("FERRULE_TRACE: '{}' is there already and is no trace: name a new file", file_));
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("FERRULE_TRACE: '{}' is there already and is no trace: name a new file", file_));
   }
   if (follows && ::ftruncate(file.get(), size - closing) != 0) return failed(file_, "cannot continue");
   ::lseek(file.get(), 0, SEEK_END);

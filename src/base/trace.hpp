@@ -1,9 +1,10 @@
-// A record of where the time of collectives goes, for Perfetto and chrome://tracing (the Trace Event Format of
-// Chromium). Off unless FERRULE_TRACE names a file.
+// A record of where the time of collectives goes, for Perfetto and chrome://tracing (the Trace Event Format
+// of Chromium). Off unless FERRULE_TRACE names a file.
 //
-// Each rank keeps its events in memory and adds them to the file when its communicator ends. Ranks of one host share
-// the file (it is locked while one writes, and valid JSON whenever it is not); `%r` in the name is the rank, `%h` the
-// host, for ranks that do not share a file system. Clocks are the hosts' own (CLOCK_REALTIME).
+// Each rank keeps its events in memory and adds them to the file when its communicator ends. Ranks of one
+// host share the file (it is locked while one writes, and valid JSON whenever it is not); `%r` in the name is
+// the rank, `%h` the host, for ranks that do not share a file system. Clocks are the hosts' own
+// (CLOCK_REALTIME).
 #pragma once
 
 #include <chrono>
@@ -47,6 +48,8 @@ class Trace {
   bool on() const { return !file_.empty(); }
   /// Events beyond a limit (about 100 MiB) are counted and dropped.
   void add(const Event& event);
+  /// Forgets what was not written.
+  void clear() { events_.clear(); }
   /// Adds the events to the file and forgets them.
   Status write();
 

@@ -105,6 +105,9 @@ class Codec {
   /// bytes of the right length are accepted: a peer's bytes cannot make it misbehave.
   virtual bool decode(const DecodeArgs& args) const = 0;
 
+  /// The codecs of a list with one for each level of a topology, innermost first; empty for a single codec.
+  virtual std::span<const std::shared_ptr<const Codec>> levels() const { return {}; }
+
   /// Largest error of one encode of a block, relative to the block's largest magnitude. 0 for exact codecs.
   virtual double relative_bound() const = 0;
   /// Absolute floor of that error (fp32 underflow): error <= relative_bound() * amax + absolute_bound().
@@ -124,7 +127,7 @@ std::vector<std::string> codec_names();
 /// Finds the family by name and lets it read its parameters. The error names the bad word and what is
 /// allowed.
 Result<std::unique_ptr<const Codec>> make_codec(const CodecSpec& spec);
-/// The same from text.
+/// The same from text; "none/int4" makes a list of codecs, one for each level of a topology (level_list.hpp).
 Result<std::unique_ptr<const Codec>> make_codec(std::string_view text);
 
 /// Key of the random bits of one (seed, step, tensor, rank).

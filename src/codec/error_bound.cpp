@@ -55,21 +55,29 @@ double encode_error_bound(const Codec& codec, const void* elements, std::size_t 
          underflow(dtype);
 }
 
-double sum_error_bound(const Codec& codec, const SumBound& sum, double magnitude) {
-  const double relative = codec.relative_bound();
+double sum_error_bound(std::span<const CodecUse> uses, const SumBound& sum, double magnitude) {
   double grown = magnitude;  // what the largest partial sum may have become
   double error = 0.0;
-  for (std::uint32_t i = 0; i < sum.encodes; ++i) {
-    const double step = relative * grown + sum.world * codec.absolute_bound();
-    error += step;
-    grown += step;
+  bool rounds_between = uses.size() > 1;
+  for (const CodecUse& use : uses) {
+    rounds_between = rounds_between || use.codec->exact();
+    for (std::uint32_t i = 0; i < use.encodes; ++i) {
+      const double step = use.codec->relative_bound() * grown + sum.world * use.codec->absolute_bound();
+      error += step;
+      grown += step;
+    }
   }
   const double accumulate = rounding(sum.dtype == DType::f64 ? DType::f64 : DType::f32);
   error += grown * accumulate * (2.0 * sum.world + 2.0 * sum.encodes + 2.0);
-  // Raw partial sums of a narrow dtype are rounded to it at every step.
-  const double roundings = codec.exact() ? sum.encodes + 1.0 : 1.0;
+  // Raw partial sums of a narrow dtype are rounded to it at every step, and sums between two codecs.
+  const double roundings = rounds_between ? sum.encodes + 1.0 : 1.0;
   error += grown * rounding(sum.dtype) * roundings + underflow(sum.dtype) * (roundings + sum.world);
   return sum.op == ReduceOp::avg ? error / sum.world + underflow(sum.dtype) : error;
+}
+
+double sum_error_bound(const Codec& codec, const SumBound& sum, double magnitude) {
+  const CodecUse use{&codec, sum.encodes};
+  return sum_error_bound({&use, 1}, sum, magnitude);
 }
 
 }  // namespace ferrule::codec

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "codec/codec.hpp"
 #include "ferrule/types.hpp"
@@ -20,6 +21,16 @@ struct SumBound {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
 };
+
+/// A codec and how often a contribution passes it.
+struct CodecUse {
+  const Codec* codec = nullptr;
+  std::uint32_t encodes = 0;
+};
+
+/// The same for a sum whose contributions pass several codecs, in this order; `sum.encodes` is the number of
+/// all.
+double sum_error_bound(std::span<const CodecUse> uses, const SumBound& sum, double magnitude);
 
 /// Largest absolute error of an element, where `magnitude` is the sum over ranks of the largest magnitude in
 /// the element's block. Covers the codec's errors, the additions in fp32 (fp64 for f64) and the rounding of

@@ -5,6 +5,7 @@
 
 #include "codec/codec.hpp"
 #include "codec/format/noise.hpp"
+#include "codec/level_list.hpp"
 
 namespace ferrule::codec {
 
@@ -42,9 +43,26 @@ Result<std::unique_ptr<const Codec>> make_codec(const CodecSpec& spec) {
 }
 
 Result<std::unique_ptr<const Codec>> make_codec(std::string_view text) {
-  const Result<CodecSpec> spec = CodecSpec::parse(text);
-  if (!spec) return spec.status();
-  return make_codec(*spec);
+  constexpr std::size_t kMostLevels = 8;
+  const std::vector<std::string_view> texts = codec_levels(text);
+  if (texts.size() > kMostLevels) {
+    return Status(ErrorCode::invalid_argument, fmt::format("codec '{}': {} levels; at most {}",
+                                                           text.substr(0, 256), texts.size(), kMostLevels));
+  }
+  std::vector<std::shared_ptr<const Codec>> levels;
+  for (const std::string_view level : texts) {
+    const Result<CodecSpec> spec = CodecSpec::parse(level);
+    if (!spec) return spec.status();
+    Result<std::unique_ptr<const Codec>> made = make_codec(*spec);
+    if (!made || texts.size() == 1) return made;
+    // Levels of the same codec share it: sums of theirs need no step between.
+    std::shared_ptr<const Codec> codec = std::move(made).value();
+    for (const auto& other : levels) {
+      if (other->spec() == codec->spec()) codec = other;
+    }
+    levels.push_back(std::move(codec));
+  }
+  return make_level_list(std::move(levels));
 }
 
 std::uint64_t noise_key(std::uint64_t seed, std::uint64_t step, std::uint64_t tensor, std::uint64_t rank) {

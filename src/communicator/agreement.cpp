@@ -37,8 +37,8 @@ std::string_view value_of(const std::vector<std::pair<std::string_view, std::str
 }  // namespace
 
 std::string Intent::descriptor() const {
-  return plan->descriptor() +
-         fmt::format("seed={}\nstep={}\ntensor={}\n", draws.seed, draws.step, draws.tensor);
+  return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nFERRULE_CHECK={}\n", draws.seed,
+                                          draws.step, draws.tensor, draws.check);
 }
 
 std::uint32_t Agreement::rounds() const {
@@ -98,6 +98,9 @@ void Agreement::ask_all() {
 void Agreement::take(const ControlMessage& message) {
   if (message.type == ControlType::failed) {
     failures_.try_emplace(message.sequence, message.code, message.text);
+    if (!survives(message.code) && !lost_.has_value()) {
+      lost_ = Lost{message.sequence, Status(message.code, message.text)};
+    }
     return;
   }
   Record* record = find(message.sequence);
@@ -145,8 +148,9 @@ std::string Agreement::explain(const Intent& mine, std::int32_t source, const st
 
 std::optional<Status> Agreement::failure_of(std::uint32_t sequence) const {
   const auto found = failures_.find(sequence);
-  if (found == failures_.end()) return std::nullopt;
-  return found->second;
+  if (found != failures_.end()) return found->second;
+  if (lost_.has_value() && at_or_after(sequence, lost_->since)) return lost_->why;
+  return std::nullopt;
 }
 
 void Agreement::tell_failed(std::uint32_t sequence, const Status& why) {

@@ -27,6 +27,7 @@ struct Draws {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  const char* check = "off";  ///< FERRULE_CHECK: all ranks check, or none does
 };
 
 /// What a rank does in one collective.
@@ -57,7 +58,8 @@ class Agreement {
   void ask_all();
   /// A control message has come in. Disagreements that it shows are told to all ranks.
   void take(const ControlMessage& message);
-  /// How collective `sequence` failed elsewhere, if it did.
+  /// How collective `sequence` failed elsewhere, if it did. A rank that has failed for good in an earlier one
+  /// takes part in none any more: then that is why.
   std::optional<Status> failure_of(std::uint32_t sequence) const;
   /// Tells all other ranks that a collective has failed here.
   void tell_failed(std::uint32_t sequence, const Status& why);
@@ -74,6 +76,11 @@ class Agreement {
   struct Record {
     Intent intent;
     bool joined = false;  ///< has sent its own rounds
+  };
+  /// A rank that can take part in nothing more.
+  struct Lost {
+    std::uint32_t since = 0;
+    Status why;
   };
   static constexpr std::size_t kHistory = 64;
   static constexpr std::size_t kMaxHeard = 4096;
@@ -95,6 +102,7 @@ class Agreement {
   std::map<std::pair<std::uint32_t, std::pair<std::int32_t, std::uint32_t>>, Heard>
       heard_;  // sequence, source, round
   std::map<std::uint32_t, Status> failures_;
+  std::optional<Lost> lost_;
 };
 
 /// a is at or after b, on a counter that wraps.

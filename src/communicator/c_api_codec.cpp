@@ -1,13 +1,14 @@
 // C API: codecs by themselves, and what is known about their errors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "codec/error_bound.hpp"
 #include "communicator/c_api.hpp"
-#include "plan/selection.hpp"
+#include "communicator/sum_bounds.hpp"
 
 namespace ferrule::c_api {
 namespace {
@@ -173,18 +174,11 @@ ferruleResult_t ferruleAllReduceErrorBound(ferruleCodec_t codec, const char* alg
     if (op != ferruleSum && op != ferruleAvg) {
       return Status(ErrorCode::unsupported, "error bounds exist for sum and avg only");
     }
-    const auto* found = ferrule::collectives::find_algorithm(algorithm);
-    const bool automatic = std::string_view(algorithm) == "auto";
-    if ((found == nullptr && !automatic) || nranks < 1) {
-      return Status(ErrorCode::invalid_argument,
-                    fmt::format("no algorithm '{}' for {} ranks", algorithm, nranks));
-    }
-    const std::uint32_t encodes =
-        automatic ? ferrule::plan::most_encodes(nranks, type, codec->codec->exact()) : found->encodes(nranks);
-    const codec_ns::SumBound sum{encodes, static_cast<std::uint32_t>(nranks), type,
-                                 static_cast<ReduceOp>(op)};
-    for (std::size_t i = 0; i < count; ++i)
-      bounds[i] = codec_ns::sum_error_bound(*codec->codec, sum, magnitudes[i]);
+    auto sums = ferrule::communicator::SumBounds::make(
+        codec->codec, algorithm,
+        {0, static_cast<std::uint32_t>(std::max(nranks, 0)), type, static_cast<ReduceOp>(op)});
+    FERRULE_RETURN_IF_ERROR(sums.status());
+    for (size_t i = 0; i < count; ++i) bounds[i] = sums->at(magnitudes[i]);
     return {};
   });
 }

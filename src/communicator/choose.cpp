@@ -18,6 +18,8 @@ constexpr double kWorthwhile = 0.05;
 // #0.
 constexpr std::uint32_t kCalibrationSequences = 4096;
 constexpr std::uint32_t kCalibrationSlices = 64;
+// A link of less than 2.7 Gbit/s is slower than ranks handle its bytes: its queue is what overflows.
+constexpr double kSlowByte = 3e-9;
 
 }  // namespace
 
@@ -41,18 +43,35 @@ Status Communicator::tune() {
     environment_ = configured;
     tuning_.link = *link;
     leave_out_of_stats({});
+    trace_.clear();
     plans_ = plan::PlanCache(kPlans);
     log::info("link of {}: {}; measured in {:.3g} ms", membership_.describe(rank()), describe(*link),
               std::chrono::duration<double, std::milli>(Deadline::Clock::now() - start).count());
   }
   environment_.link = tuning_.link;
+  if (defaults_.tuning.kind != TuningSource::Kind::builtin) fit_slices();
   return is_auto_codec(defaults_.codec) ? know_cost(defaults_.codec) : Status();
+}
+
+void Communicator::fit_slices() {
+  const transport::Caps caps = transport_->caps();
+  if (tuning_.link.byte_s < kSlowByte) return;
+  if (defaults_.slice_bytes == 0 && caps.slow_message_bytes != 0) {
+    environment_.slice_bytes = caps.slow_message_bytes;
+  }
+  if (defaults_.slices_in_flight == 0 && caps.slow_messages_in_flight != 0) {
+    environment_.slices_in_flight = caps.slow_messages_in_flight;
+  }
 }
 
 Status Communicator::know_cost(std::string_view codec_text) {
   std::unique_lock lock(mutex_);
   auto codec = find_codec(without_auto(codec_text));
   FERRULE_RETURN_IF_ERROR(codec.status());
+  if (!(*codec)->levels().empty()) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("codec '{}': auto: takes one codec, not one for each level", codec_text));
+  }
   if (tuning_.codecs.contains((*codec)->spec())) return {};
   if (defaults_.tuning.kind != TuningSource::Kind::measure || size() == 1 || (*codec)->exact()) {
     tuning_.codecs[(*codec)->spec()] = (*codec)->exact() ? plan::CodecCost{} : kBuiltinCodecCost;

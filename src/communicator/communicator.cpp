@@ -13,6 +13,13 @@ namespace {
 // How long a queued collective waits for its caller to drive it before the progress thread does: handing over
 // costs more than most small collectives.
 constexpr std::chrono::microseconds kGrace{50};
+// For the news of an abort to leave.
+constexpr std::chrono::milliseconds kFarewell{200};
+
+const char* check_name(const Defaults& defaults) {
+  if (defaults.check_identity) return defaults.check_nonfinite ? "all" : "identity";
+  return defaults.check_nonfinite ? "nonfinite" : "off";
+}
 
 bool is_overlapping(const Call& call, std::size_t bytes) {
   const auto send = reinterpret_cast<std::uintptr_t>(call.send);
@@ -21,6 +28,17 @@ bool is_overlapping(const Call& call, std::size_t bytes) {
 }
 
 Status invalid(std::string text) { return Status(ErrorCode::invalid_argument, std::move(text)); }
+
+// Ranks that share memory are a node; a host's containers that do not are several.
+Result<collectives::Topology> make_topology(const transport::Membership& membership,
+                                            const std::string& text) {
+  if (!text.empty()) return collectives::Topology::parse(text, membership.size());
+  std::vector<std::string> hosts;
+  for (const transport::Peer& peer : membership.peers) {
+    hosts.push_back(peer.host_id.empty() ? peer.host : peer.host_id);
+  }
+  return collectives::Topology::of_hosts(hosts);
+}
 
 Status check_buffers(const Call& call) {
   const std::size_t bytes_each = element_bytes(call.dtype);
@@ -54,10 +72,11 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
       defaults_(std::move(defaults)),
       transport_name_(transport_->name()),
       plans_(kPlans),
-      run_(*transport_),
+      trace_(defaults_.trace, membership_.rank, membership_.communicator),
+      run_(*transport_, trace_),
       control_(*transport_, membership_.communicator,
                [this](const ControlMessage& message) {
-                 agreement_.take(message);
+                 take_word(message);
                  interrupt_.store(true, std::memory_order_relaxed);
                }),
       agreement_(control_, membership_) {
@@ -76,12 +95,16 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
                                                          Defaults defaults) {
   std::unique_ptr<Communicator> made(
       new Communicator(std::move(transport), std::move(membership), std::move(defaults)));
+  auto topology = make_topology(made->membership_, made->defaults_.topology);
+  FERRULE_RETURN_IF_ERROR(topology.status());
+  made->environment_.topology = std::make_shared<const collectives::Topology>(std::move(topology).value());
   FERRULE_RETURN_IF_ERROR(made->find_codec("none").status());
   FERRULE_RETURN_IF_ERROR(made->find_codec(without_auto(made->defaults_.codec)).status());
   if (made->defaults_.algorithm != "auto" &&
       collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
     return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
   }
+  FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
   FERRULE_RETURN_IF_ERROR(made->tune());
   return made;
 }
@@ -138,13 +161,16 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   auto plan = find_plan(*request, known);
   FERRULE_RETURN_IF_ERROR(plan.status());
   if (!known) plans_.insert(*request, *plan);
-  // An empty collective moves no data that would carry its identity: it is agreed on every time.
-  work->intent.agreed_before = known && call.count != 0;
-  const std::uint64_t draws[] = {(*plan)->fingerprint(), call.seed, call.step, call.tensor};
+  // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
+  // whose input a rank may refuse: nobody is to send to a rank that will not take it.
+  work->intent.agreed_before = known && call.count != 0 && !defaults_.check_nonfinite;
+  const std::uint64_t draws[] = {
+      (*plan)->fingerprint(), call.seed, call.step, call.tensor,
+      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U)};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor};
+  work->intent.draws = {call.seed, call.step, call.tensor, check_name(defaults_)};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -157,7 +183,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                work->intent.sequence,
                defaults_.checksum};
   // Where nothing is encoded, nothing is left behind.
-  work->residual = (*plan)->codec().exact() || membership_.size() == 1 ? nullptr : call.residual;
+  work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {
@@ -241,12 +267,22 @@ void Communicator::abort() {
   interrupt_.store(true);
   transport_->wake();
   std::unique_lock lock(mutex_);
-  if (broken_.ok()) {
+  const bool first = broken_.ok();
+  if (first) {
     broken_ = Status(ErrorCode::aborted, fmt::format("the communicator of {} was aborted: make a new one",
                                                      membership_.describe(membership_.rank)));
   }
   // Whoever owns the transport ends its work soon; the rest is ended here.
   while (!queue_.empty()) take_ownership_and_drive(lock, Deadline::never());
+  if (!first || owned_) return;
+  // The others may be in a collective that this rank will never begin.
+  owned_ = true;
+  lock.unlock();
+  agreement_.tell_failed(next_sequence_, broken_);
+  control_.flush(Deadline::after(kFarewell));
+  lock.lock();
+  owned_ = false;
+  changed_.notify_all();
 }
 
 }  // namespace ferrule::communicator

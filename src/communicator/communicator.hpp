@@ -20,6 +20,8 @@
 #include "base/deadline.hpp"
 #include "communicator/agreement.hpp"
 #include "communicator/control.hpp"
+#include "communicator/identity_check.hpp"
+#include "communicator/roll_call.hpp"
 #include "communicator/tuning.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
@@ -33,14 +35,19 @@ namespace ferrule::communicator {
 struct Defaults {
   std::string codec = "none";
   std::string algorithm = "auto";
+  std::string topology;  ///< empty: ranks of a host are a node
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
   std::size_t slice_bytes = 0;         ///< 0: the transport's best
   std::uint32_t slices_in_flight = 0;  ///< 0: the transport's
   std::size_t min_bytes = 16 << 10;    ///< the default codec leaves smaller tensors raw
   std::chrono::nanoseconds stall_warn = std::chrono::seconds(10);
   TuningSource tuning;
+  std::uint32_t threads = 1;  ///< that encode and decode
+  std::string trace;          ///< file; empty: none
   bool checksum = false;
-  bool disable = false;  ///< nothing is compressed, whatever the calls say
+  bool check_identity = false;   ///< compare a hash of each result across ranks
+  bool check_nonfinite = false;  ///< refuse NaN and Inf in what a rank puts in
+  bool disable = false;          ///< nothing is compressed, whatever the calls say
 };
 
 /// Arguments of one all-reduce. Empty texts: the defaults.
@@ -74,11 +81,6 @@ struct Stats {
   transport::Counters counters;
   std::size_t scratch_bytes = 0;  ///< held now; no total
 };
-
-/// Errors after which the communicator is as good as before: nothing was half done.
-constexpr bool survives(ErrorCode code) {
-  return code == ErrorCode::mismatch || code == ErrorCode::invalid_argument;
-}
 
 /// Plans that a communicator keeps.
 inline constexpr std::size_t kPlans = 4096;
@@ -118,6 +120,8 @@ class Communicator {
 
   /// Measures, or reads, what choices go by. All ranks, before any other collective.
   Status tune();
+  /// Messages as a slow link likes them, where the caller has not said.
+  void fit_slices();
   /// Knows what the codec of an `auto:` text costs; measures it the first time, all ranks at once.
   Status know_cost(std::string_view codec_text);
   void leave_out_of_stats(const Stats& before);
@@ -139,9 +143,17 @@ class Communicator {
   Status settle_disagreement(const Work& work, const Status& seen);
   void fail(Work& work, const Status& why);
   void succeed(Work& work);
-  void warn_of_stall(Work& work);
+  Result<bool> advance(Work& work, Deadline until);
+  Result<bool> check(Work& work, Deadline until);
+  Status name_collective(const Work& work, const Status& status) const;
+  static void note_movement(Work& work, Deadline::Clock::time_point when);
+  Status refuse_nonfinite(const Work& work) const;
+  Deadline probe_at(const Work& work) const;
+  void call_the_roll(Work& work);
+  void forget(const Work& work);
   Status timed_out(const Work& work) const;
   std::string missing_ranks(const Work& work) const;
+  void take_word(const ControlMessage& message);
   void take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until);
   void run_progress_thread();
   void add_times(const executor::Times& times);
@@ -174,9 +186,12 @@ class Communicator {
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
   HugeBuffer spare_residual_;
+  Trace trace_;
   executor::Run run_;
   ControlPlane control_;
   Agreement agreement_;
+  RollCall roll_{control_, membership_};
+  IdentityCheck identity_{control_, membership_};
 };
 
 }  // namespace ferrule::communicator

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,11 +27,15 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   Defaults defaults;
   defaults.codec = config.codec.empty() ? settings.text("FERRULE_CODEC") : config.codec;
   defaults.algorithm = config.algorithm.empty() ? settings.text("FERRULE_ALGO") : config.algorithm;
+  defaults.topology = settings.text("FERRULE_TOPOLOGY");
   defaults.timeout = config.timeout.count() == 0 ? settings.duration("FERRULE_TIMEOUT") : config.timeout;
   defaults.slice_bytes = settings.bytes("FERRULE_SLICE");
   defaults.slices_in_flight = static_cast<std::uint32_t>(settings.count("FERRULE_SLICES_IN_FLIGHT"));
   defaults.min_bytes = settings.bytes("FERRULE_MIN_BYTES");
   defaults.stall_warn = settings.duration("FERRULE_STALL_WARN");
+  defaults.threads =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(settings.count("FERRULE_THREADS"), 1024));
+  defaults.trace = settings.text("FERRULE_TRACE");
   defaults.checksum = settings.flag("FERRULE_CHECKSUM");
   defaults.disable = settings.flag("FERRULE_DISABLE");
   auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
@@ -38,6 +43,9 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   defaults.tuning = *tuning;
   // A planted fault counts the messages of the caller's collectives.
   if (!pick(config.fault, settings.text("FERRULE_FAULT")).empty()) defaults.tuning = TuningSource{};
+  const std::string& check = settings.text("FERRULE_CHECK");
+  defaults.check_identity = check == "identity" || check == "all";
+  defaults.check_nonfinite = check == "nonfinite" || check == "all";
   return defaults;
 }
 

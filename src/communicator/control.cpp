@@ -38,6 +38,25 @@ void ControlPlane::send_failed(std::int32_t peer, std::uint32_t sequence, const 
   post(peer, header, why.text());
 }
 
+void ControlPlane::send_word(ControlType type, std::int32_t peer, std::uint32_t sequence,
+                             std::string_view text) {
+  transport::MessageHeader header;
+  header.control_type = static_cast<std::uint8_t>(type);
+  header.sequence = sequence;
+  post(peer, header, text);
+}
+
+void ControlPlane::send_hash(std::int32_t peer, std::uint32_t sequence, std::uint32_t round,
+                             std::uint64_t hash, bool equal) {
+  transport::MessageHeader header;
+  header.control_type = static_cast<std::uint8_t>(ControlType::hash);
+  header.sequence = sequence;
+  header.slice = round;
+  header.plan = hash;
+  header.chunk = equal ? 1 : 0;
+  post(peer, header, {});
+}
+
 void ControlPlane::post(std::int32_t peer, transport::MessageHeader header, std::string_view text) {
   auto outgoing = std::make_unique<Outgoing>();
   outgoing->text = text.substr(0, kMaxTextBytes);
@@ -70,8 +89,8 @@ void ControlPlane::flush(Deadline deadline) {
 }
 
 void ControlPlane::handle(const transport::MessageHeader& header, std::span<const std::byte> payload) const {
-  const bool known = header.control_type == static_cast<std::uint8_t>(ControlType::agree) ||
-                     header.control_type == static_cast<std::uint8_t>(ControlType::failed);
+  const bool known = header.control_type >= static_cast<std::uint8_t>(ControlType::agree) &&
+                     header.control_type <= static_cast<std::uint8_t>(ControlType::hash);
   if (!known || payload.size() > kMaxTextBytes) {
     log::warn("ignored a control message of type {} and {} bytes from rank {}", header.control_type,
               payload.size(), header.source);
@@ -83,6 +102,7 @@ void ControlPlane::handle(const transport::MessageHeader& header, std::span<cons
   message.sequence = header.sequence;
   message.round = header.slice;
   message.identity = header.plan;
+  message.equal = header.chunk == 1;
   const bool valid_code = header.chunk > 0 && header.chunk <= static_cast<std::uint32_t>(ErrorCode::internal);
   message.code = valid_code ? static_cast<ErrorCode>(header.chunk) : ErrorCode::internal;
   message.text.assign(reinterpret_cast<const char*>(payload.data()), payload.size());

@@ -1,5 +1,6 @@
-// Control messages: what ranks tell each other beside the data. Two kinds only: "this is what I am about to
-// do" and "this collective has failed". They travel over the data transport, ahead of or between data.
+// Control messages: what ranks tell each other beside the data: "this is what I am about to do", "this
+// collective has failed", and the roll call of one that stalls. They travel over the data transport, ahead of
+// or between data.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +19,27 @@ namespace ferrule::communicator {
 enum class ControlType : std::uint8_t {
   agree =
       1,  ///< the sender's plan: header.plan is its identity, the text its descriptor, header.slice the round
-  failed = 2,  ///< the collective failed on the sender: header.chunk is the code, the text the reason
+  failed = 2,   ///< the collective failed on the sender: header.chunk is the code, the text the reason
+  ask = 3,      ///< have you arrived in this collective?
+  here = 4,     ///< the answer: yes. Who has not arrived does not answer.
+  missing = 5,  ///< the outcome of a roll call, for those who have arrived: the text says who is missing
+  hash = 6,  ///< header.plan is a hash of the sender's result, header.slice the round, header.chunk whether
+             ///< all that it has heard of so far were equal
 };
+
+/// Errors after which the communicator is as good as before: nothing was half done.
+constexpr bool survives(ErrorCode code) {
+  return code == ErrorCode::mismatch || code == ErrorCode::invalid_argument;
+}
 
 /// A control message that has come in.
 struct ControlMessage {
   ControlType type;
   std::int32_t source;
   std::uint32_t sequence;
-  std::uint32_t round;     ///< agree
-  std::uint64_t identity;  ///< agree
+  std::uint32_t round;     ///< agree, hash
+  std::uint64_t identity;  ///< agree; hash: of the result
+  bool equal;              ///< hash
   ErrorCode code;          ///< failed
   std::string text;
 };
@@ -46,6 +58,10 @@ class ControlPlane {
   void send_agree(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t identity,
                   std::string_view text);
   void send_failed(std::int32_t peer, std::uint32_t sequence, const Status& why);
+  /// ask, here and missing.
+  void send_word(ControlType type, std::int32_t peer, std::uint32_t sequence, std::string_view text);
+  void send_hash(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t hash,
+                 bool equal);
   /// Frees what has been sent. Cheap.
   void reap();
   /// Drives until everything has been sent, or the deadline.

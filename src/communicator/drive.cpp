@@ -2,12 +2,15 @@
 // thread that owns the transport at the time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "base/log.hpp"
 #include "communicator/communicator.hpp"
+#include "communicator/nonfinite.hpp"
+#include "communicator/result_hash.hpp"
 
 namespace ferrule::communicator {
 namespace {
@@ -28,7 +31,7 @@ bool Communicator::drive(Work& work, Deadline until) {
     status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
   }
   if (!status.ok()) {
-    fail(work, status);
+    fail(work, name_collective(work, status));
     return true;
   }
   if (done) succeed(work);
@@ -37,51 +40,104 @@ bool Communicator::drive(Work& work, Deadline until) {
 
 Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
   if (work.stage == Work::Stage::queued) FERRULE_RETURN_IF_ERROR(begin(work));
-  while (true) {
+  // Clocks are read only where nothing has moved: reading them is a tenth of a small collective.
+  for (bool moved = true;;) {
     interrupt_.store(false);  // sequentially consistent with abort(), or its request could be missed
     if (abort_requested_.load()) {
       return Status(ErrorCode::aborted, fmt::format("all_reduce #{} was aborted on {}", work.intent.sequence,
                                                     membership_.describe(membership_.rank)));
     }
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
-    if (work.deadline->passed()) return timed_out(work);
-    warn_of_stall(work);
-    const Deadline pause = earlier(earlier(until, *work.deadline), work.stall.value_or(*work.deadline));
-    auto advanced =
-        work.stage == Work::Stage::agreeing ? agree(work, pause) : run_.advance(pause, interrupt_);
+    if (!moved && work.deadline->passed()) return timed_out(work);
+    if (!moved) call_the_roll(work);
+    const Deadline pause = earlier(earlier(until, *work.deadline), earlier(probe_at(work), roll_.next()));
+    auto advanced = advance(work, pause);
     if (!advanced.ok() && advanced.status().code() == ErrorCode::mismatch &&
         work.stage == Work::Stage::running) {
       return settle_disagreement(work, advanced.status());
     }
     FERRULE_RETURN_IF_ERROR(advanced.status());
-    if (!*advanced && until.passed()) return {};
-    if (!*advanced) continue;
-    if (work.stage == Work::Stage::running) {
+    moved = *advanced;
+    if (!moved && until.passed()) return {};
+    if (!moved) continue;
+    if (work.stage == Work::Stage::agreeing) {
+      work.stage = Work::Stage::running;
+      FERRULE_RETURN_IF_ERROR(run_.start(work.job));
+    } else if (defaults_.check_identity && !work.checking) {
+      work.checking = true;
+      const plan::Plan& plan = *work.job.plan;
+      identity_.begin(work.intent.sequence,
+                      result_hash(work.job.output, plan.count() * element_bytes(plan.dtype())));
+    } else {
       done = true;
       return {};
     }
-    work.stage = Work::Stage::running;
-    FERRULE_RETURN_IF_ERROR(run_.start(work.job));
   }
 }
 
 Status Communicator::begin(Work& work) {
-  work.deadline = Deadline::after(work.timeout);
-  if (defaults_.stall_warn.count() != 0) work.stall = Deadline::after(defaults_.stall_warn);
+  note_movement(work, Deadline::Clock::now());
   work.bytes_before = transport_->counters().bytes_sent;
   work.stage = Work::Stage::agreeing;
   control_.reap();
-  if (work.residual != nullptr) FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
   agreement_.begin(work.intent);
+  roll_.begin(work.intent.sequence);
+  if (defaults_.check_nonfinite) FERRULE_RETURN_IF_ERROR(refuse_nonfinite(work));
+  if (work.residual != nullptr) FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
   return {};
+}
+
+Status Communicator::refuse_nonfinite(const Work& work) const {
+  const plan::Plan& plan = *work.job.plan;
+  const auto found = find_nonfinite(work.job.input, plan.count(), plan.dtype());
+  if (!found) return {};
+  return Status(ErrorCode::invalid_argument,
+                fmt::format("all_reduce #{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
+                            "(FERRULE_CHECK=nonfinite)",
+                            work.intent.sequence, membership_.describe(membership_.rank), found->what,
+                            found->index, work.job.tensor, plan.count(), dtype_name(plan.dtype())));
+}
+
+// Returns whether the stage is over.
+Result<bool> Communicator::advance(Work& work, Deadline until) {
+  if (work.stage == Work::Stage::agreeing) return agree(work, until);
+  if (work.checking) return check(work, until);
+  auto advanced = run_.advance(until, interrupt_);
+  note_movement(work, run_.moved());
+  // Whatever a transport finds wrong with our messages, the caller's arguments it is not.
+  if (!advanced.ok() && advanced.status().code() == ErrorCode::invalid_argument) {
+    return Status(ErrorCode::internal, advanced.status().text());
+  }
+  return advanced;
+}
+
+// The deadline says how long nothing may happen: a slow link that moves is no reason to fail, and how long a
+// tensor takes is not for the user to guess.
+void Communicator::note_movement(Work& work, Deadline::Clock::time_point when) {
+  if (when <= work.moved) return;
+  work.moved = when;
+  const auto room = Deadline::Clock::time_point::max() - when;
+  work.deadline = Deadline(work.timeout < room
+                               ? when + std::chrono::duration_cast<Deadline::Clock::duration>(work.timeout)
+                               : Deadline::Clock::time_point::max());
 }
 
 Result<bool> Communicator::agree(Work& work, Deadline until) {
   while (true) {
     auto agreed = agreement_.step();
     if (!agreed.ok() || *agreed) return agreed;
-    if (until.passed() || work.deadline->passed() || abort_requested_.load()) return false;
-    FERRULE_RETURN_IF_ERROR(transport_->progress(until));
+    if (until.passed() || abort_requested_.load()) return false;
+    FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+  }
+}
+
+Result<bool> Communicator::check(Work& work, Deadline until) {
+  while (true) {
+    auto equal = identity_.step();
+    if (!equal.ok() || *equal) return equal;
+    if (until.passed() || abort_requested_.load()) return false;
+    if (agreement_.failure_of(work.intent.sequence)) return false;
+    FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
   }
 }
 
@@ -97,6 +153,15 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
                 fmt::format("ranks disagree about all_reduce #{}: {}", work.intent.sequence, seen.text()));
 }
 
+// What is known best: a peer that has left after a failure has said before why it did.
+Status Communicator::name_collective(const Work& work, const Status& status) const {
+  const auto told = agreement_.failure_of(work.intent.sequence);
+  const Status& best = status.code() == ErrorCode::peer_lost && told ? *told : status;
+  if (best.text().find("all_reduce #") != std::string::npos) return best;
+  return Status(best.code(), fmt::format("all_reduce #{} failed on {}: {}", work.intent.sequence,
+                                         membership_.describe(membership_.rank), best.text()));
+}
+
 void Communicator::fail(Work& work, const Status& why) {
   const bool told = agreement_.failure_of(work.intent.sequence).has_value();
   if (!told) agreement_.tell_failed(work.intent.sequence, why);
@@ -105,7 +170,7 @@ void Communicator::fail(Work& work, const Status& why) {
   work.connection_lost = run_.cancel(Deadline::after(grace));
   transport_->retire(work.intent.sequence);
   control_.flush(Deadline::after(kFarewell));
-  agreement_.finish(work.intent.sequence);
+  forget(work);
   work.update.roll_back();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
   work.status = why;
@@ -114,31 +179,79 @@ void Communicator::fail(Work& work, const Status& why) {
 
 void Communicator::succeed(Work& work) {
   transport_->retire(work.intent.sequence);
-  agreement_.finish(work.intent.sequence);
+  forget(work);
   control_.reap();
   work.update.commit();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
 }
 
-void Communicator::warn_of_stall(Work& work) {
-  if (!work.stall.has_value() || !work.stall->passed()) return;
-  work.stall.reset();
-  log::warn("waiting for {} in all_reduce #{} of {} bytes", missing_ranks(work), work.intent.sequence,
-            work.job.plan->count() * element_bytes(work.job.plan->dtype()));
+void Communicator::forget(const Work& work) {
+  agreement_.finish(work.intent.sequence);
+  identity_.finish(work.intent.sequence);
+  roll_.end();
+}
+
+void Communicator::take_word(const ControlMessage& message) {
+  switch (message.type) {
+    case ControlType::agree:
+    case ControlType::failed:
+      return agreement_.take(message);
+    case ControlType::hash:
+      return identity_.take(message);
+    case ControlType::ask:
+    case ControlType::here:
+    case ControlType::missing:
+      return roll_.take(message);
+  }
+}
+
+// ---- a collective in which nothing happens
+
+// Who is missing is asked when it is time for a warning, and again in good time before the deadline, so that
+// the error can name who is missing everywhere, not only the neighbour in the schedule.
+Deadline Communicator::probe_at(const Work& work) const {
+  constexpr std::chrono::nanoseconds kLong = std::chrono::hours(24 * 365);
+  const auto last = std::min(work.timeout / 4 * 3, kLong);
+  const auto stall = defaults_.stall_warn.count() == 0 ? last : std::min(defaults_.stall_warn, kLong);
+  for (const auto wait : {std::min(stall, last), std::max(stall, last)}) {
+    if (work.moved + wait > work.probed) return Deadline(work.moved + wait);
+  }
+  return Deadline::never();
+}
+
+void Communicator::call_the_roll(Work& work) {
+  if (const Deadline probe = probe_at(work); probe.passed()) {
+    work.probed = probe.when();
+    roll_.start();
+  }
+  const auto stalled = Deadline::Clock::now() - work.moved;
+  if (!roll_.step() || work.warned || defaults_.stall_warn.count() == 0 || stalled < defaults_.stall_warn) {
+    return;
+  }
+  work.warned = true;
+  const bool all = roll_.all_arrived();
+  const double megabytes =
+      static_cast<double>(work.job.plan->count() * element_bytes(work.job.plan->dtype())) / 1e6;
+  log::warn("waiting for {} in all_reduce #{}, {:.1f} MB; {}",
+            all ? missing_ranks(work) : roll_.missing_on_hosts(), work.intent.sequence, megabytes,
+            all ? "all ranks have arrived" : roll_.arrived());
 }
 
 Status Communicator::timed_out(const Work& work) const {
-  return Status(
-      ErrorCode::timeout,
-      fmt::format("all_reduce #{} timed out after {} ms on {}, waiting for {}: see whether that rank still "
-                  "runs and makes the same calls, or raise FERRULE_TIMEOUT",
-                  work.intent.sequence, work.timeout / std::chrono::milliseconds(1),
-                  membership_.describe(membership_.rank), missing_ranks(work)));
+  return Status(ErrorCode::timeout,
+                fmt::format("all_reduce #{} timed out after {} ms without progress on {}, waiting for {}: "
+                            "see whether that rank still "
+                            "runs and makes the same calls, or raise FERRULE_TIMEOUT",
+                            work.intent.sequence, work.timeout / std::chrono::milliseconds(1),
+                            membership_.describe(membership_.rank), missing_ranks(work)));
 }
 
 std::string Communicator::missing_ranks(const Work& work) const {
+  if (!roll_.missing().empty()) return roll_.missing();
   std::string text;
-  if (work.stage == Work::Stage::running) {
+  if (work.checking) {
+    if (identity_.waiting_for() >= 0) text = membership_.describe(identity_.waiting_for());
+  } else if (work.stage == Work::Stage::running) {
     for (const std::int32_t rank : run_.waiting_for()) {
       text += (text.empty() ? "" : ", ") + membership_.describe(rank);
     }

@@ -27,9 +27,12 @@ struct Work {
   bool background = false;
 
   Stage stage = Stage::queued;
-  std::optional<Deadline> deadline;  ///< set when it begins: waiting behind other collectives does not count
-  std::optional<Deadline> stall;     ///< when to warn that nothing comes; none: not (again)
-  bool connection_lost = false;      ///< ending it took a connection by force
+  std::optional<Deadline> deadline;      ///< `timeout` after `moved`: waiting behind others does not count
+  Deadline::Clock::time_point moved{};   ///< when something last happened in it
+  Deadline::Clock::time_point probed{};  ///< up to when it has been asked who is missing
+  bool warned = false;                   ///< that it stalls; once is enough
+  bool checking = false;                 ///< the result is there, and is compared with the other ranks'
+  bool connection_lost = false;          ///< ending it took a connection by force
   std::uint64_t bytes_before = 0;
 
   // Valid once `done` is true (release/acquire).

@@ -10,35 +10,34 @@
 namespace ferrule::executor {
 namespace {
 
-using collectives::ErrorKept;
+// Smaller jobs are not timed: reading clocks would be a tenth of them.
+constexpr std::size_t kTimedBytes = 32 << 10;
+
 using collectives::kOwnInput;
 using plan::Instruction;
 using plan::Range;
 using plan::SlotHome;
 using Clock = Deadline::Clock;
 
-constexpr std::size_t kAlignment = 64;
-
-std::size_t align_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-std::uint64_t ns_since(Clock::time_point start) {
-  return static_cast<std::uint64_t>((Clock::now() - start) / std::chrono::nanoseconds(1));
-}
-
 }  // namespace
 
-Run::Run(transport::Transport& transport) : transport_(transport) {}
+Run::Run(transport::Transport& transport, Trace& trace) : transport_(transport), trace_(trace) {}
 Run::~Run() = default;
+
+Status Run::start_workers(std::uint32_t threads) { return workers_.start(threads); }
 
 Status Run::start(const Job& job) {
   job_ = job;
   times_ = {};
   active_ = 0;
   next_slice_ = 0;
+  started_ = moved_ = Clock::now();
+  is_timed_ = job.plan->count() * element_bytes(job.plan->dtype()) > kTimedBytes || trace_.on();
+  ready_.clear();
   const plan::Program& program = job_.plan->program();
   const std::size_t in_flight =
       std::min<std::size_t>(job_.plan->slices_in_flight(), job_.plan->slice_count());
-  const std::size_t slice_scratch = align_up(job_.plan->slot_bytes()) * program.scratch_slots;
+  const std::size_t slice_scratch = align_up(job_.plan->scratch_slot_bytes()) * program.scratch_slots;
   if (scratch_.bytes() < slice_scratch * in_flight) {
     scratch_ = HugeBuffer();
     auto grown = HugeBuffer::allocate(slice_scratch * in_flight);
@@ -66,12 +65,14 @@ void Run::activate(Slice& slice, std::uint32_t number) {
     slice.recvs.push_back(std::make_unique<transport::Recv>());
   slice.send_slots.resize(program.sends);
   slice.send_posted.assign(program.sends, 0);
+  slice.send_begins.resize(program.sends);
   slice.recv_posted.assign(program.receives.size(), 0);
 }
 
 Status Run::post_receives(Slice& slice) {
   recv_pointers_.clear();
-  const std::vector<plan::Receive>& receives = job_.plan->program().receives;
+  const plan::Program& program = job_.plan->program();
+  const std::vector<plan::Receive>& receives = program.receives;
   for (std::size_t i = 0; i < receives.size(); ++i) {
     const Range elements = range(slice, receives[i].chunk);
     if (elements.count == 0) continue;
@@ -82,7 +83,7 @@ Status Run::post_receives(Slice& slice) {
     recv.slice = slice.number;
     recv.ordinal = receives[i].ordinal;
     recv.plan = job_.identity;
-    recv.bytes = job_.plan->encoded_bytes(elements.count);
+    recv.bytes = job_.plan->encoded_bytes(elements.count, program.slots[receives[i].slot].level);
     slice.recv_posted[i] = 1;
     recv_pointers_.push_back(&recv);
   }
@@ -92,118 +93,79 @@ Status Run::post_receives(Slice& slice) {
 
 Result<bool> Run::advance(Deadline until, const std::atomic<bool>& interrupt) {
   while (true) {
-    bool moved = false;
-    for (std::size_t i = 0; i < active_;) {
-      auto walked = walk(*slices_[i]);
-      FERRULE_RETURN_IF_ERROR(walked.status());
-      moved = moved || *walked;
-      Slice& slice = *slices_[i];
-      const bool ended = slice.next == job_.plan->program().instructions.size() && slice.sends_under_way == 0;
-      if (!ended) {
-        ++i;
-        continue;
-      }
-      moved = true;
-      std::rotate(slices_.begin() + static_cast<std::ptrdiff_t>(i),
-                  slices_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                  slices_.begin() + static_cast<std::ptrdiff_t>(active_));
-      if (next_slice_ < job_.plan->slice_count()) {
-        activate(*slices_[active_ - 1], next_slice_++);
-        FERRULE_RETURN_IF_ERROR(post_receives(*slices_[active_ - 1]));
-      } else {
-        --active_;
-      }
+    auto moved = walk_slices();
+    FERRULE_RETURN_IF_ERROR(moved.status());
+    if (!ready_.empty()) compute_ready();
+    if (active_ == 0) {
+      if (trace_.on()) trace(Trace::Kind::collective, started_, Clock::now());
+      return true;
     }
-    if (active_ == 0) return true;
-    if (interrupt.load(std::memory_order_relaxed) || (!moved && until.passed())) return false;
-    const auto start = Clock::now();
-    FERRULE_RETURN_IF_ERROR(transport_.progress(moved ? Deadline(start) : until));
-    times_.wait_ns += ns_since(start);
+    if (interrupt.load(std::memory_order_relaxed) || (!*moved && until.passed())) return false;
+    const auto start = is_timed_ || *moved ? Clock::now() : moved_;
+    if (*moved) moved_ = start;
+    FERRULE_RETURN_IF_ERROR(transport_.progress(*moved ? Deadline(start) : until));
+    if (!is_timed_) continue;
+    const auto end = Clock::now();
+    times_.wait_ns += ns_between(start, end);
+    if (trace_.on() && !*moved) trace(Trace::Kind::wait, start, end);
   }
 }
 
-// Executes instructions until one must wait. Returns whether anything was done.
+// Walks every slice under way, and replaces those that have ended. Returns whether anything was done.
+Result<bool> Run::walk_slices() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_;) {
+    auto walked = walk(*slices_[i]);
+    FERRULE_RETURN_IF_ERROR(walked.status());
+    moved = moved || *walked;
+    const Slice& slice = *slices_[i];
+    if (slice.next != job_.plan->program().instructions.size() || slice.sends_under_way != 0) {
+      ++i;
+      continue;
+    }
+    moved = true;
+    std::rotate(slices_.begin() + static_cast<std::ptrdiff_t>(i),
+                slices_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                slices_.begin() + static_cast<std::ptrdiff_t>(active_));
+    if (next_slice_ < job_.plan->slice_count()) {
+      activate(*slices_[active_ - 1], next_slice_++);
+      FERRULE_RETURN_IF_ERROR(post_receives(*slices_[active_ - 1]));
+    } else {
+      --active_;
+    }
+  }
+  return moved;
+}
+
+// Executes instructions until one must wait, or, where there are workers, until one is for them. Returns
+// whether anything was done.
 Result<bool> Run::walk(Slice& slice) {
   FERRULE_RETURN_IF_ERROR(reap_sends(slice));
   const std::vector<Instruction>& instructions = job_.plan->program().instructions;
   const std::size_t before = slice.next;
-  while (slice.next < instructions.size()) {
-    auto executed = execute(slice, instructions[slice.next]);
-    FERRULE_RETURN_IF_ERROR(executed.status());
-    if (!*executed) break;
-    ++slice.next;
+  for (; slice.next < instructions.size(); ++slice.next) {
+    const Instruction& instruction = instructions[slice.next];
+    if (range(slice, instruction.chunk).count == 0) continue;
+    const bool is_send = instruction.kind == Instruction::Kind::send;
+    auto done = is_send ? send(slice, instruction) : is_ready(slice, instruction);
+    FERRULE_RETURN_IF_ERROR(done.status());
+    if (!*done) break;
+    if (is_send) continue;
+    if (workers_.threads() > 1) {
+      ready_.push_back(&slice);
+      return true;
+    }
+    compute(slice, instruction);
+    conclude(slice, instruction);
   }
   return slice.next != before;
 }
 
-// Returns false where the instruction must wait.
-Result<bool> Run::execute(Slice& slice, const Instruction& instruction) {
-  if (range(slice, instruction.chunk).count == 0) return true;
-  switch (instruction.kind) {
-    case Instruction::Kind::encode:
-      return encode(slice, instruction);
-    case Instruction::Kind::decode:
-      return decode(slice, instruction);
-    case Instruction::Kind::send:
-      return send(slice, instruction);
-  }
-  return Status(ErrorCode::internal, "the executor met an unknown instruction");
-}
-
-Result<bool> Run::encode(Slice& slice, const Instruction& instruction) {
-  if (instruction.copies_nothing) return true;
-  auto ready = gather_terms(slice, instruction);
-  if (!ready.ok() || !*ready) return ready;
-  const plan::Slot& slot = job_.plan->program().slots[instruction.slot];
-  if (slot.home == SlotHome::output && !output_is_free(slice, instruction.chunk)) return false;
-  const Range elements = range(slice, instruction.chunk);
-  const auto start = Clock::now();
-  codec::EncodeArgs args;
-  args.terms = terms_;
-  args.count = elements.count;
-  args.dtype = job_.plan->dtype();
-  args.op = job_.plan->op();
-  args.feedback = feedback(instruction, elements.begin);
-  args.noise = {
-      codec::noise_key(job_.seed, job_.step, job_.tensor, static_cast<std::uint64_t>(instruction.noise_rank)),
-      elements.begin};
-  args.final = instruction.final;
-  args.world = static_cast<std::uint32_t>(job_.plan->world());
-  args.out = slot.home == SlotHome::output ? output_at(elements.begin)
-                                           : slice.scratch + slot.index * align_up(job_.plan->slot_bytes());
-  job_.plan->codec().encode(args);
-  times_.encode_ns += ns_since(start);
-  use_up_terms(slice, instruction);
-  return true;
-}
-
-Result<bool> Run::decode(Slice& slice, const Instruction& instruction) {
-  auto ready = gather_terms(slice, instruction);
-  if (!ready.ok() || !*ready) return ready;
-  const Range elements = range(slice, instruction.chunk);
-  std::byte* out = output_at(elements.begin);
-  const bool same_memory = terms_.size() == 1 && terms_[0].data == out;
-  if (!instruction.copies_nothing && !same_memory) {
-    if (!output_is_free(slice, instruction.chunk)) return false;
-    const auto start = Clock::now();
-    codec::DecodeArgs args;
-    args.terms = terms_;
-    args.count = elements.count;
-    args.dtype = job_.plan->dtype();
-    args.op = job_.plan->op();
-    args.finish = true;
-    args.world = static_cast<std::uint32_t>(job_.plan->world());
-    args.out = out;
-    const bool finite = job_.plan->codec().decode(args);
-    if (!finite && job_.update != nullptr && job_.update->active()) {
-      residual::keep_where_not_finite(out, job_.plan->dtype(), elements.count,
-                                      job_.update->before() + elements.begin,
-                                      job_.update->after() + elements.begin);
-    }
-    times_.decode_ns += ns_since(start);
-  }
-  use_up_terms(slice, instruction);
-  return true;
+void Run::compute_ready() {
+  const std::vector<Instruction>& instructions = job_.plan->program().instructions;
+  workers_.run(ready_.size(), [&](std::size_t i) { compute(*ready_[i], instructions[ready_[i]->next]); });
+  for (Slice* slice : ready_) conclude(*slice, instructions[slice->next++]);
+  ready_.clear();
 }
 
 Result<bool> Run::send(Slice& slice, const Instruction& instruction) {
@@ -224,25 +186,10 @@ Result<bool> Run::send(Slice& slice, const Instruction& instruction) {
   send.header.payload_checksum = job_.checksum ? transport::payload_checksum(send.payload) : 0;
   slice.send_slots[instruction.index] = instruction.slot;
   slice.send_posted[instruction.index] = 1;
+  if (trace_.on()) slice.send_begins[instruction.index] = Clock::now();
   ++slice.sends_under_way;
   transport::Send* pointer = &send;
   FERRULE_RETURN_IF_ERROR(transport_.post({{&pointer, 1}, {}}));
-  return true;
-}
-
-Result<bool> Run::gather_terms(Slice& slice, const Instruction& instruction) {
-  terms_.clear();
-  const Range elements = range(slice, instruction.chunk);
-  for (std::uint32_t i = 0; i < instruction.term_count; ++i) {
-    const std::uint32_t slot = job_.plan->program().terms[instruction.first_term + i];
-    if (slot == kOwnInput) {
-      terms_.push_back({codec::Term::Kind::plain, input_at(elements.begin)});
-      continue;
-    }
-    auto here = arrived(slice, slot);
-    if (!here.ok() || !*here) return here;
-    terms_.push_back({codec::Term::Kind::encoded, slot_bytes(slice, slot).data()});
-  }
   return true;
 }
 
@@ -263,7 +210,7 @@ Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
 std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slot) const {
   const plan::Slot& where = job_.plan->program().slots[slot];
   const Range elements = range(slice, where.chunk);
-  const std::size_t bytes = job_.plan->encoded_bytes(elements.count);
+  const std::size_t bytes = job_.plan->encoded_bytes(elements.count, where.level);
   switch (where.home) {
     case SlotHome::received:
       return slice.recvs[where.index]->message.payload();
@@ -274,7 +221,7 @@ std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slo
     case SlotHome::scratch:
       break;
   }
-  return {slice.scratch + where.index * align_up(job_.plan->slot_bytes()), bytes};
+  return {scratch_at(slice, slot), bytes};
 }
 
 void Run::use_up(Slice& slice, std::uint32_t slot) {
@@ -284,49 +231,31 @@ void Run::use_up(Slice& slice, std::uint32_t slot) {
   }
 }
 
-void Run::use_up_terms(Slice& slice, const Instruction& instruction) {
-  for (std::uint32_t i = 0; i < instruction.term_count; ++i) {
-    const std::uint32_t slot = job_.plan->program().terms[instruction.first_term + i];
-    if (slot != kOwnInput) use_up(slice, slot);
-  }
-}
-
 Status Run::reap_sends(Slice& slice) {
   for (std::size_t i = 0; slice.sends_under_way != 0 && i < slice.send_posted.size(); ++i) {
     if (slice.send_posted[i] == 0 || !slice.sends[i]->done) continue;
     slice.send_posted[i] = 0;
     --slice.sends_under_way;
+    if (trace_.on()) trace_send(slice, i);
     FERRULE_RETURN_IF_ERROR(slice.sends[i]->status);
     use_up(slice, slice.send_slots[i]);
   }
   return {};
 }
 
-bool Run::output_is_free(const Slice& slice, std::uint32_t chunk) const {
-  if (!in_place() || slice.sends_under_way == 0) return true;
-  for (std::size_t i = 0; i < slice.send_posted.size(); ++i) {
-    if (slice.send_posted[i] == 0 || slice.sends[i]->done) continue;
-    const plan::Slot& slot = job_.plan->program().slots[slice.send_slots[i]];
-    if (slot.home == SlotHome::input && slot.chunk == chunk) return false;
-  }
-  return true;
+void Run::trace(Trace::Kind kind, Clock::time_point begin, Clock::time_point end) {
+  const std::size_t bytes = job_.plan->count() * element_bytes(job_.plan->dtype());
+  trace_.add({kind, -1, job_.sequence, 0, 0, kind == Trace::Kind::collective ? bytes : 0, begin, end});
 }
 
-codec::Feedback Run::feedback(const Instruction& instruction, std::size_t begin) const {
-  if (job_.update == nullptr || !job_.update->active()) return {};
-  float* after = job_.update->after() + begin;
-  switch (instruction.error) {
-    case ErrorKept::add:
-      return {job_.update->before() + begin, after, true};
-    case ErrorKept::charge:
-      return {after, after, false};  // on top of what this collective has stored already
-    case ErrorKept::none:
-      break;
-  }
-  return {};
+void Run::trace_send(const Slice& slice, std::size_t index) {
+  const transport::Send& send = *slice.sends[index];
+  trace_.add({Trace::Kind::send, send.peer, job_.sequence, slice.number, send.header.chunk,
+              send.header.payload_bytes, slice.send_begins[index], Clock::now()});
 }
 
 bool Run::cancel(Deadline grace) {
+  ready_.clear();
   const auto under_way = [this] {
     std::size_t sends = 0;
     for (std::size_t i = 0; i < active_; ++i) {
@@ -377,6 +306,10 @@ std::vector<std::int32_t> Run::waiting_for() const {
 
 plan::Range Run::range(const Slice& slice, std::uint32_t chunk) const {
   return job_.plan->slice_of_chunk(chunk, slice.number);
+}
+
+std::byte* Run::scratch_at(const Slice& slice, std::uint32_t slot) const {
+  return slice.scratch + job_.plan->program().slots[slot].index * align_up(job_.plan->scratch_slot_bytes());
 }
 
 const std::byte* Run::input_at(std::size_t element) const {

@@ -16,7 +16,9 @@
 
 #include "base/deadline.hpp"
 #include "base/huge_buffer.hpp"
+#include "base/trace.hpp"
 #include "codec/codec.hpp"
+#include "executor/workers.hpp"
 #include "ferrule/status.hpp"
 #include "plan/plan.hpp"
 #include "residual/residual.hpp"
@@ -41,7 +43,7 @@ struct Job {
   bool checksum = false;  ///< send payload checksums
 };
 
-/// Where the time of a run went.
+/// Where the time of a run went; zeros for tensors of at most 32 KiB, which are too quick to be timed.
 struct Times {
   std::uint64_t encode_ns = 0;
   std::uint64_t decode_ns = 0;
@@ -51,8 +53,10 @@ struct Times {
 /// Runs one job at a time; its memory is kept for the next. Used by the transport's owner only.
 class Run {
  public:
-  explicit Run(transport::Transport& transport);
+  Run(transport::Transport& transport, Trace& trace);
   ~Run();
+  /// Threads that encode and decode, the caller of advance() being one of them. Once, before any job.
+  Status start_workers(std::uint32_t threads);
 
   /// Allocates scratch if this job needs more than any before it.
   Status start(const Job& job);
@@ -64,6 +68,8 @@ class Run {
   bool cancel(Deadline grace);
   /// Ranks whose messages the oldest slice waits for, without doubles.
   std::vector<std::int32_t> waiting_for() const;
+  /// When the job last came any further.
+  Deadline::Clock::time_point moved() const { return moved_; }
   const Times& times() const { return times_; }
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
 
@@ -72,35 +78,57 @@ class Run {
 
   void activate(Slice& slice, std::uint32_t number);
   Status post_receives(Slice& slice);
+  Result<bool> walk_slices();
   Result<bool> walk(Slice& slice);
-  Result<bool> execute(Slice& slice, const plan::Instruction& instruction);
-  Result<bool> encode(Slice& slice, const plan::Instruction& instruction);
-  Result<bool> decode(Slice& slice, const plan::Instruction& instruction);
+  // Encode, decode and fold, in arithmetic.cpp.
+  /// Whether its terms have arrived and its destination is free; then slice.terms holds them.
+  Result<bool> is_ready(Slice& slice, const plan::Instruction& instruction);
+  /// The arithmetic, on any thread: it touches nothing but the slice and its part of the tensor.
+  void compute(Slice& slice, const plan::Instruction& instruction) const;
+  /// Gives back what was used.
+  void conclude(Slice& slice, const plan::Instruction& instruction);
+  /// Hands what the slices are ready for to the workers.
+  void compute_ready();
   Result<bool> send(Slice& slice, const plan::Instruction& instruction);
-  /// Whether all terms have arrived; fills terms_.
+  void encode(const Slice& slice, const plan::Instruction& instruction) const;
+  void decode(const Slice& slice, const plan::Instruction& instruction) const;
+  void fold(const Slice& slice, const plan::Instruction& instruction) const;
   Result<bool> gather_terms(Slice& slice, const plan::Instruction& instruction);
+  const std::byte* aligned(Slice& slice, std::span<const std::byte> elements) const;
+  bool decodes_nothing(const Slice& slice, const plan::Instruction& instruction) const;
   Result<bool> arrived(Slice& slice, std::uint32_t slot);
   void use_up(Slice& slice, std::uint32_t slot);
-  void use_up_terms(Slice& slice, const plan::Instruction& instruction);
   Status reap_sends(Slice& slice);
   /// In place: the chunk may be written only when it is no longer being sent from.
   bool output_is_free(const Slice& slice, std::uint32_t chunk) const;
   std::span<const std::byte> slot_bytes(const Slice& slice, std::uint32_t slot) const;
+  bool feeds_back() const;
+  /// Where the output is not finite, the residual stays as it was.
+  void take_back_undelivered(plan::Range elements) const;
+  void keep_residual(plan::Range elements) const;
   codec::Feedback feedback(const plan::Instruction& instruction, std::size_t begin) const;
   plan::Range range(const Slice& slice, std::uint32_t chunk) const;
+  std::byte* scratch_at(const Slice& slice, std::uint32_t slot) const;
+  void trace(Trace::Kind kind, Deadline::Clock::time_point begin, Deadline::Clock::time_point end);
+  void trace_send(const Slice& slice, std::size_t index);
 
   const std::byte* input_at(std::size_t element) const;
   std::byte* output_at(std::size_t element) const;
   bool in_place() const { return job_.input == job_.output; }
 
   transport::Transport& transport_;
+  Trace& trace_;
+  Workers workers_;
   Job job_;
   Times times_;
+  bool is_timed_ = false;
+  Deadline::Clock::time_point started_{};
+  Deadline::Clock::time_point moved_{};
   HugeBuffer scratch_;
   std::vector<std::unique_ptr<Slice>> slices_;  // slices_[0 .. active): oldest first
   std::size_t active_ = 0;
   std::uint32_t next_slice_ = 0;
-  std::vector<codec::Term> terms_;
+  std::vector<Slice*> ready_;  // those whose next instruction is for the workers
   std::vector<transport::Recv*> recv_pointers_;
 };
 

@@ -20,7 +20,25 @@ struct Run::Slice {
   std::vector<std::uint32_t> send_slots;
   std::vector<char> send_posted;
   std::vector<char> recv_posted;
+  std::vector<Deadline::Clock::time_point> send_begins;  ///< for the trace
   std::uint32_t sends_under_way = 0;
+
+  // Of the encode, decode or fold that is at work; see is_ready().
+  std::vector<codec::Term> terms;
+  std::vector<std::vector<std::byte>> aligned;  ///< copies of misaligned terms; kept for their memory
+  std::size_t aligned_used = 0;
+  Deadline::Clock::time_point begin;
+  Deadline::Clock::time_point end;
 };
+
+/// Scratch slots begin at multiples of this.
+inline std::size_t align_up(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+inline std::uint64_t ns_between(Deadline::Clock::time_point begin, Deadline::Clock::time_point end) {
+  return static_cast<std::uint64_t>((end - begin) / std::chrono::nanoseconds(1));
+}
 
 }  // namespace ferrule::executor

@@ -1,7 +1,7 @@
 // Threads that help the owner of a transport with encodes and decodes.
 //
-// A batch of tasks is shared out one by one; the caller works along and returns when all are done. Idle workers look
-// for a new batch for some microseconds, then sleep.
+// A batch of tasks is shared out one by one; the caller works along and returns when all are done. Idle
+// workers look for a new batch for some microseconds, then sleep.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,8 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <string>
+#include <tuple>
 
 namespace ferrule::plan {
 namespace {
@@ -29,12 +30,13 @@ Shape count_steps(const collectives::Schedule& schedule) {
   return {sends, sends / chunks, encodes / chunks, decodes / chunks};
 }
 
-Shape largest_over_ranks(const collectives::AlgorithmDesc& algorithm, std::int32_t world) {
+Shape largest_over_ranks(const collectives::AlgorithmDesc& algorithm, const collectives::Topology& topology) {
   Shape largest;
+  const std::int32_t world = topology.world();
   const std::int32_t sampled = std::min(world, kSampledRanks);
   for (std::int32_t i = 0; i < sampled; ++i) {
     const auto rank = static_cast<std::int32_t>(std::int64_t{i} * world / sampled);
-    const Shape shape = count_steps(algorithm.build(rank, world));
+    const Shape shape = count_steps(algorithm.build(rank, topology));
     largest.messages = std::max(largest.messages, shape.messages);
     largest.sent = std::max(largest.sent, shape.sent);
     largest.encoded = std::max(largest.encoded, shape.encoded);
@@ -51,12 +53,14 @@ double codec_seconds(const Shape& shape, const Situation& situation) {
 
 }  // namespace
 
-Shape shape_of(const collectives::AlgorithmDesc& algorithm, std::int32_t world) {
+Shape shape_of(const collectives::AlgorithmDesc& algorithm, const collectives::Topology& topology) {
+  using Key = std::tuple<const collectives::AlgorithmDesc*, std::int32_t, std::string>;
   static std::mutex mutex;
-  static std::map<std::pair<const collectives::AlgorithmDesc*, std::int32_t>, Shape> known;
+  static std::map<Key, Shape> known;
+  const Key key{&algorithm, topology.world(), algorithm.uses_topology() ? topology.text() : std::string()};
   const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = known.try_emplace({&algorithm, world});
-  if (is_new) entry->second = largest_over_ranks(algorithm, world);
+  const auto [entry, is_new] = known.try_emplace(key);
+  if (is_new) entry->second = largest_over_ranks(algorithm, topology);
   return entry->second;
 }
 

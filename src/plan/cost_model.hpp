@@ -38,7 +38,7 @@ struct Shape {
 
 /// Of a world of more than 16 ranks, 16 are looked at. Remembered: the first call for an algorithm and world
 /// costs O(steps) for each. Thread safe.
-Shape shape_of(const collectives::AlgorithmDesc& algorithm, std::int32_t world);
+Shape shape_of(const collectives::AlgorithmDesc& algorithm, const collectives::Topology& topology);
 
 /// One collective.
 struct Situation {

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "plan/selection.hpp"
 
@@ -14,8 +15,25 @@ namespace {
 
 // What slices beyond the transport's own wish may hold in scratch.
 constexpr std::size_t kScratchBytes = 64 << 20;
+constexpr std::size_t kMaxSlices = std::size_t{1} << 31;
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+Result<const collectives::AlgorithmDesc*> choose(const Request& request, const Environment& environment) {
+  if (!request.codec->levels().empty()) return collectives::find_algorithm("hierarchical");
+  const std::size_t raw_bytes = request.count * element_bytes(request.dtype);
+  const std::size_t encoded_bytes = request.codec->encoded_bytes(request.count, request.dtype);
+  Situation situation;
+  situation.world = environment.world;
+  situation.count = request.count;
+  situation.encoded_bytes = std::min(raw_bytes, encoded_bytes);
+  situation.slice_bytes = environment.slice_bytes;
+  situation.dtype = request.dtype;
+  situation.exact = request.codec->exact() || encoded_bytes >= raw_bytes;
+  auto chosen = choose_algorithm(situation, environment.link);
+  FERRULE_RETURN_IF_ERROR(chosen.status());
+  return chosen->algorithm;
+}
 
 }  // namespace
 
@@ -27,17 +45,22 @@ Result<std::shared_ptr<const Plan>> Plan::make(const Request& request, const Env
                                                std::shared_ptr<const codec::Codec> raw) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->environment_ = environment;
+  if (environment.topology == nullptr) {
+    plan->environment_.topology = std::make_shared<const collectives::Topology>(environment.world);
+  }
   plan->count_ = request.count;
   plan->dtype_ = request.dtype;
   plan->op_ = request.op;
-  // Never an expansion: a tensor that would not shrink goes as it is.
-  const std::size_t raw_bytes = request.count * element_bytes(request.dtype);
-  const bool shrinks = request.codec->encoded_bytes(request.count, request.dtype) < raw_bytes;
-  plan->codec_ = shrinks ? request.codec : std::move(raw);
   plan->algorithm_ = request.algorithm;
-  if (plan->algorithm_ == nullptr) FERRULE_RETURN_IF_ERROR(plan->choose());
-  const collectives::Schedule schedule = plan->algorithm_->build(environment.rank, environment.world);
-  auto program = lower(schedule, plan->codec_->identity());
+  if (plan->algorithm_ == nullptr) {
+    auto chosen = choose(request, environment);
+    FERRULE_RETURN_IF_ERROR(chosen.status());
+    plan->algorithm_ = *chosen;
+  }
+  FERRULE_RETURN_IF_ERROR(plan->assign_codecs(request, raw));
+  const collectives::Schedule schedule =
+      plan->algorithm_->build(environment.rank, *plan->environment_.topology);
+  auto program = plan->lower_schedule(schedule);
   FERRULE_RETURN_IF_ERROR(program.status());
   plan->program_ = std::move(program).value();
   plan->chunks_ = schedule.chunks;
@@ -47,33 +70,94 @@ Result<std::shared_ptr<const Plan>> Plan::make(const Request& request, const Env
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 
-Status Plan::choose() {
-  Situation situation;
-  situation.world = environment_.world;
-  situation.count = count_;
-  situation.encoded_bytes = encoded_bytes(count_);
-  situation.slice_bytes = environment_.slice_bytes;
-  situation.dtype = dtype_;
-  situation.exact = codec_->exact();
-  auto chosen = choose_algorithm(situation, environment_.link);
-  FERRULE_RETURN_IF_ERROR(chosen.status());
-  algorithm_ = chosen->algorithm;
+std::vector<std::shared_ptr<const codec::Codec>> codecs_by_level(
+    std::shared_ptr<const codec::Codec> codec, const std::shared_ptr<const codec::Codec>& raw,
+    std::size_t levels) {
+  std::vector<std::shared_ptr<const codec::Codec>> codecs(levels, codec);
+  const auto listed = codec->levels();
+  for (std::size_t level = 0; level < levels && !listed.empty(); ++level) {
+    codecs[level] = listed[std::min(level, listed.size() - 1)];
+  }
+  if (listed.empty() && levels > 1) codecs[0] = raw;
+  return codecs;
+}
+
+Status Plan::assign_codecs(const Request& request, const std::shared_ptr<const codec::Codec>& raw) {
+  const std::size_t levels = algorithm_->uses_topology() ? environment_.topology->levels() : 1;
+  const auto listed = request.codec->levels();
+  if (!algorithm_->uses_topology() && !listed.empty()) {
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("codec '{}' is one for each level of a topology, and algorithm '{}' has no levels: "
+                    "use 'hierarchical', or a single codec",
+                    request.codec->spec(), algorithm_->name));
+  }
+  if (listed.size() > levels) {
+    return Status(
+        ErrorCode::invalid_argument,
+        fmt::format("codec '{}' is for {} levels, and the topology ({}) has {}: see FERRULE_TOPOLOGY",
+                    request.codec->spec(), listed.size(), environment_.topology->text(), levels));
+  }
+  codecs_ = codecs_by_level(request.codec, raw, levels);
+  for (auto& codec : codecs_) {
+    // Never an expansion: a tensor that would not shrink goes as it is.
+    const bool shrinks = codec->encoded_bytes(count_, dtype_) < count_ * element_bytes(dtype_);
+    if (!shrinks) codec = raw;
+  }
   return {};
+}
+
+bool Plan::is_used(std::uint32_t level) const {
+  return !algorithm_->uses_topology() || environment_.topology->is_used(level);
+}
+
+bool Plan::exact() const {
+  for (std::uint32_t level = 0; level < codecs_.size(); ++level) {
+    if (is_used(level) && !codecs_[level]->exact()) return false;
+  }
+  return true;
+}
+
+std::size_t Plan::largest_encoded_bytes(std::size_t elements) const {
+  std::size_t largest = 0;
+  for (std::uint32_t level = 0; level < codecs_.size(); ++level) {
+    if (is_used(level)) largest = std::max(largest, encoded_bytes(elements, level));
+  }
+  return largest;
+}
+
+Result<Program> Plan::lower_schedule(const collectives::Schedule& schedule) const {
+  std::vector<LevelCodec> levels;
+  for (const auto& codec : codecs_) {
+    const auto first = std::find(codecs_.begin(), codecs_.end(), codec);
+    levels.push_back({static_cast<std::uint32_t>(first - codecs_.begin()), codec->identity()});
+  }
+  return lower(schedule, levels);
 }
 
 // Chunks are equal shares in whole blocks; slices cut every chunk alike, so that slice s is the same share of
 // all.
 void Plan::cut() {
-  const std::size_t block = codec_->block();
+  std::size_t block = 1;
+  for (std::uint32_t level = 0; level < codecs_.size(); ++level) {
+    if (level == 0 || is_used(level)) block = std::lcm(block, codecs_[level]->block());
+  }
   const std::size_t blocks = divide_up(count_, block);
   const std::size_t chunk_blocks = divide_up(blocks, chunks_);
   chunk_elements_ = chunk_blocks * block;
-  const std::size_t block_bytes = std::max<std::size_t>(1, encoded_bytes(block));
-  const std::size_t most_blocks = std::max<std::size_t>(1, environment_.slice_bytes / block_bytes);
+  const std::size_t block_bytes = std::max<std::size_t>(1, largest_encoded_bytes(block));
+  // A header counts slices in 32 bits.
+  const std::size_t least_blocks = std::max<std::size_t>(1, divide_up(chunk_blocks, kMaxSlices));
+  const std::size_t most_blocks = std::max(least_blocks, environment_.slice_bytes / block_bytes);
   slice_count_ = static_cast<std::uint32_t>(divide_up(chunk_blocks, most_blocks));
   const std::size_t slice_blocks = slice_count_ == 0 ? 0 : divide_up(chunk_blocks, slice_count_);
   slice_elements_ = slice_blocks * block;
-  slot_bytes_ = encoded_bytes(std::min(slice_elements_, count_));
+  const std::size_t most_elements = std::min(slice_elements_, count_);
+  slot_bytes_ = largest_encoded_bytes(most_elements);
+  for (const Slot& slot : program_.slots) {
+    if (slot.home != SlotHome::scratch) continue;
+    scratch_slot_bytes_ = std::max(scratch_slot_bytes_, encoded_bytes(most_elements, slot.level));
+  }
 }
 
 // As many slices under way as the link holds, but no more than their scratch is worth.
@@ -82,9 +166,9 @@ void Plan::fill_link() {
   slices_in_flight_ = least;
   if (!environment_.fill_link || environment_.world == 1) return;
   const std::uint32_t filling =
-      slices_to_fill(shape_of(*algorithm_, environment_.world), rounds_of(*algorithm_, environment_.world),
+      slices_to_fill(shape_of(*algorithm_, *environment_.topology), rounds_of(*algorithm_, environment_.world),
                      slot_bytes_, environment_.link, least);
-  const std::size_t slice_scratch = std::max<std::size_t>(1, program_.scratch_slots * slot_bytes_);
+  const std::size_t slice_scratch = std::max<std::size_t>(1, program_.scratch_slots * scratch_slot_bytes_);
   const auto affordable =
       static_cast<std::uint32_t>(std::min<std::size_t>(filling, kScratchBytes / slice_scratch));
   slices_in_flight_ = std::max(least, affordable);
@@ -98,12 +182,16 @@ Range Plan::slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const {
 }
 
 void Plan::describe() {
+  std::string codecs;
+  for (const auto& codec : codecs_) codecs += (codecs.empty() ? "" : "/") + codec->spec();
   descriptor_ = fmt::format(
       "count={}\ndtype={}\nop={}\ncodec={}\nalgorithm={}\nslice elements={}\nslices in "
       "flight={}\nschedule={:016x}\n"
       "version={}\n",
-      count_, dtype_name(dtype_), op_name(op_), codec_->spec(), algorithm_->name, environment_.slice_bytes,
-      slices_in_flight_, collectives::fingerprint(*algorithm_, environment_.world), FERRULE_VERSION_TEXT);
+      count_, dtype_name(dtype_), op_name(op_), codecs, algorithm_->name, environment_.slice_bytes,
+      slices_in_flight_, collectives::fingerprint(*algorithm_, *environment_.topology),
+      FERRULE_VERSION_TEXT);
+  if (algorithm_->uses_topology()) descriptor_ += fmt::format("topology={}\n", environment_.topology->text());
   fingerprint_ = hash_bytes(descriptor_.data(), descriptor_.size());
 }
 

@@ -22,8 +22,9 @@ struct Request {
   std::size_t count = 0;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
+  /// One, or a list with one for each level (Codec::levels()). One alone leaves what stays inside a node raw.
   std::shared_ptr<const codec::Codec> codec;
-  /// Null: choose.
+  /// Null: choose. A list of codecs chooses `hierarchical`.
   const collectives::AlgorithmDesc* algorithm = nullptr;
 };
 
@@ -35,6 +36,7 @@ struct Environment {
   std::uint32_t slices_in_flight = 4;
   bool fill_link = true;  ///< more slices in flight where the link's latency asks for it
   LinkModel link;
+  std::shared_ptr<const collectives::Topology> topology;  ///< null: flat
 };
 
 /// Elements [begin, begin + count) of the tensor.
@@ -52,7 +54,9 @@ class Plan {
   static Result<std::shared_ptr<const Plan>> make(const Request& request, const Environment& environment,
                                                   std::shared_ptr<const codec::Codec> raw);
 
-  const codec::Codec& codec() const { return *codec_; }
+  const codec::Codec& codec(std::uint32_t level) const { return *codecs_[level]; }
+  /// Nothing is lost at any level.
+  bool exact() const;
   const collectives::AlgorithmDesc& algorithm() const { return *algorithm_; }
   const Program& program() const { return program_; }
   std::size_t count() const { return count_; }
@@ -63,9 +67,15 @@ class Plan {
   std::uint32_t slice_count() const { return slice_count_; }
   /// The part of a chunk that runs in a slice: whole blocks, but for the tensor's end; may be empty.
   Range slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const;
-  /// Encoded bytes of the largest slice of a chunk.
+  /// Encoded bytes of the largest slice of a chunk, at the level where it is largest.
   std::size_t slot_bytes() const { return slot_bytes_; }
-  std::size_t encoded_bytes(std::size_t elements) const { return codec_->encoded_bytes(elements, dtype_); }
+  /// The most that a scratch slot holds.
+  std::size_t scratch_slot_bytes() const { return scratch_slot_bytes_; }
+  /// Encoded bytes at a level; kPlainLevel: of the elements.
+  std::size_t encoded_bytes(std::size_t elements, std::uint32_t level) const {
+    return level == kPlainLevel ? elements * element_bytes(dtype_)
+                                : codecs_[level]->encoded_bytes(elements, dtype_);
+  }
 
   /// The same 64 bits on every rank that plans the same.
   std::uint64_t fingerprint() const { return fingerprint_; }
@@ -74,7 +84,11 @@ class Plan {
 
  private:
   Plan() = default;
-  Status choose();
+  Status assign_codecs(const Request& request, const std::shared_ptr<const codec::Codec>& raw);
+  bool is_used(std::uint32_t level) const;
+  /// At the level where it is largest.
+  std::size_t largest_encoded_bytes(std::size_t elements) const;
+  Result<Program> lower_schedule(const collectives::Schedule& schedule) const;
   void cut();
   void fill_link();
   void describe();
@@ -83,7 +97,7 @@ class Plan {
   std::size_t count_ = 0;
   DType dtype_ = DType::f32;
   ReduceOp op_ = ReduceOp::sum;
-  std::shared_ptr<const codec::Codec> codec_;
+  std::vector<std::shared_ptr<const codec::Codec>> codecs_;  // by level
   const collectives::AlgorithmDesc* algorithm_ = nullptr;
   Program program_;
   std::uint32_t chunks_ = 1;
@@ -92,9 +106,16 @@ class Plan {
   std::uint32_t slice_count_ = 0;
   std::uint32_t slices_in_flight_ = 1;
   std::size_t slot_bytes_ = 0;
+  std::size_t scratch_slot_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::string descriptor_;
 };
+
+/// The codec of each of `levels` levels: a list's from the innermost, its last one for all that are left. One
+/// alone is for what leaves a node; inside, raw sums cost little and lose nothing.
+std::vector<std::shared_ptr<const codec::Codec>> codecs_by_level(
+    std::shared_ptr<const codec::Codec> codec, const std::shared_ptr<const codec::Codec>& raw,
+    std::size_t levels);
 
 /// 64-bit hash of bytes, the same on every machine.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);

@@ -17,7 +17,8 @@ using collectives::Step;
 
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, bool identity) : schedule_(schedule), identity_(identity) {
+  Lowering(const Schedule& schedule, std::span<const LevelCodec> levels)
+      : schedule_(schedule), levels_(levels) {
     program_.slots.resize(schedule.slots);
     written_.resize(schedule.slots, false);
     sums_.resize(schedule.chunks);
@@ -29,7 +30,7 @@ class Lowering {
       FERRULE_RETURN_IF_ERROR(lower(step));
     }
     mark_final();
-    if (identity_) leave_out_copies();
+    leave_out_copies();
     number_scratch();
     return std::move(program_);
   }
@@ -44,6 +45,7 @@ class Lowering {
 
   Status check(const Step& step) const {
     if (step.chunk >= schedule_.chunks) return broken(step, "no such chunk");
+    if (step.level >= levels_.size()) return broken(step, "no such level");
     const bool moves = step.operation == Operation::send || step.operation == Operation::recv;
     if (moves && (step.peer < 0 || step.peer >= schedule_.world || step.peer == schedule_.rank)) {
       return broken(step, "no such peer");
@@ -86,10 +88,12 @@ class Lowering {
     return emit_encode(step, terms);
   }
 
-  Status emit_encode(const Step& step, const std::vector<std::uint32_t>& terms) {
+  Status emit_encode(const Step& step, std::vector<std::uint32_t>& terms) {
     if (terms.empty()) return broken(step, "encodes a sum that is empty");
     FERRULE_RETURN_IF_ERROR(write_slot(step, SlotHome::scratch));
+    fold_unreadable(step, step.level, terms);
     Instruction& instruction = emit(Instruction::Kind::encode, step);
+    instruction.level = step.level;
     instruction.error = step.error;
     instruction.noise_rank = step.noise_rank;
     set_terms(instruction, terms);
@@ -105,8 +109,45 @@ class Lowering {
     } else {
       FERRULE_RETURN_IF_ERROR(add_term(step, step.slot, terms));
     }
-    set_terms(emit(Instruction::Kind::decode, step), terms);
+    const std::uint8_t level = level_of_last(terms);
+    fold_unreadable(step, level, terms);
+    Instruction& instruction = emit(Instruction::Kind::decode, step);
+    instruction.level = level;
+    set_terms(instruction, terms);
     return {};
+  }
+
+  // The level of the last term that has one.
+  std::uint8_t level_of_last(const std::vector<std::uint32_t>& terms) const {
+    for (std::size_t i = terms.size(); i-- > 0;) {
+      if (terms[i] != kOwnInput) return program_.slots[terms[i]].level;
+    }
+    return 0;
+  }
+
+  // Elements can be read by every codec, encoded bytes only by their own.
+  bool is_readable(std::uint32_t term, std::uint8_t level) const {
+    if (term == kOwnInput || program_.slots[term].raw) return true;
+    return levels_[program_.slots[term].level].codec == levels_[level].codec;
+  }
+
+  // Replaces what the codec of `level` cannot read, and all before it, by a plain sum of it; additions keep
+  // their order.
+  void fold_unreadable(const Step& step, std::uint8_t level, std::vector<std::uint32_t>& terms) {
+    std::size_t end = terms.size();
+    while (end > 0 && is_readable(terms[end - 1], level)) --end;
+    if (end == 0) return;
+    const auto rest = terms.begin() + static_cast<std::ptrdiff_t>(end);
+    std::vector<std::uint32_t> folded(terms.begin(), rest);
+    const std::uint8_t inner = program_.slots[folded.back()].level;
+    fold_unreadable(step, inner, folded);
+    Instruction& instruction = emit(Instruction::Kind::fold, step);
+    instruction.level = inner;
+    instruction.slot = static_cast<std::uint32_t>(program_.slots.size());
+    set_terms(instruction, folded);
+    program_.slots.push_back({SlotHome::scratch, kPlainLevel, true, step.chunk, 0, 1});
+    terms.erase(terms.begin(), rest);
+    terms.insert(terms.begin(), instruction.slot);
   }
 
   Status send(const Step& step) {
@@ -135,7 +176,7 @@ class Lowering {
     if (step.slot >= schedule_.slots) return broken(step, "no such slot");
     if (written_[step.slot]) return broken(step, "writes a slot a second time");
     written_[step.slot] = true;
-    program_.slots[step.slot] = {home, step.chunk, 0, 0};
+    program_.slots[step.slot] = {home, step.level, levels_[step.level].identity, step.chunk, 0, 0};
     return {};
   }
 
@@ -179,13 +220,14 @@ class Lowering {
     }
   }
 
-  // With the raw codec a slot can be the tensor itself. The input may be sent from where it lies only if the
+  // With a raw codec a slot can be the tensor itself. The input may be sent from where it lies only if the
   // chunk's output is not a sum that this rank forms (one-shot, recursive doubling): in place, each rank
   // would wait for its peers to have read its input before it overwrites it, and so would they.
   void leave_out_copies() {
     for (Instruction& instruction : program_.instructions) {
       if (instruction.kind == Instruction::Kind::encode) {
         Slot& slot = program_.slots[instruction.slot];
+        if (!slot.raw) continue;
         const bool own_input_only =
             instruction.term_count == 1 && program_.terms[instruction.first_term] == kOwnInput;
         if (instruction.final) {
@@ -212,7 +254,7 @@ class Lowering {
   }
 
   const Schedule& schedule_;
-  const bool identity_;
+  const std::span<const LevelCodec> levels_;
   Program program_;
   std::vector<bool> written_;
   std::vector<std::vector<std::uint32_t>> sums_;
@@ -223,6 +265,8 @@ class Lowering {
 
 }  // namespace
 
-Result<Program> lower(const Schedule& schedule, bool identity) { return Lowering(schedule, identity).run(); }
+Result<Program> lower(const Schedule& schedule, std::span<const LevelCodec> levels) {
+  return Lowering(schedule, levels).run();
+}
 
 }  // namespace ferrule::plan

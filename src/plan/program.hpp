@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/schedule.hpp"
@@ -18,23 +19,31 @@ enum class SlotHome : std::uint8_t {
   output,    ///< raw codec: the chunk of the output itself
 };
 
+/// The level of a slot that holds plain elements: a sum between two levels (Instruction::Kind::fold).
+inline constexpr std::uint8_t kPlainLevel = 0xff;
+
 struct Slot {
   SlotHome home = SlotHome::scratch;
+  std::uint8_t level = 0;  ///< of the codec that its bytes are in, or kPlainLevel
+  bool raw = false;        ///< its bytes are elements: of an identity codec, or plain
   std::uint32_t chunk = 0;
   std::uint32_t index = 0;  ///< scratch: which scratch slot. received: which receive.
   std::uint32_t uses = 0;   ///< sends and terms that read it
 };
 
-/// One instruction. encode: terms -> slot. decode: terms -> output of the chunk. send: slot -> peer.
+/// One instruction. encode: terms -> slot. decode: terms -> output of the chunk. send: slot -> peer. fold:
+/// terms
+/// -> slot of plain elements, where a sum has terms of a codec that the one of its encode cannot read.
 struct Instruction {
-  enum class Kind : std::uint8_t { encode, decode, send };
+  enum class Kind : std::uint8_t { encode, decode, send, fold };
   Kind kind = Kind::encode;
+  std::uint8_t level = 0;  ///< encode, decode and fold: of the codec that does it
   collectives::ErrorKept error = collectives::ErrorKept::add;
   bool final = false;           ///< encode: every rank will decode this value as its output
   bool copies_nothing = false;  ///< raw codec: source and destination are the same memory
   std::uint32_t chunk = 0;
-  std::uint32_t slot = 0;        ///< encode and send
-  std::uint32_t first_term = 0;  ///< encode and decode: terms are Program::terms[first_term ...]
+  std::uint32_t slot = 0;        ///< encode, fold and send
+  std::uint32_t first_term = 0;  ///< encode, decode and fold: terms are Program::terms[first_term ...]
   std::uint32_t term_count = 0;
   std::int32_t peer = -1;       ///< send
   std::uint32_t ordinal = 0;    ///< send: this is the ordinal-th message to that peer
@@ -59,8 +68,14 @@ struct Program {
   std::uint32_t scratch_slots = 0;
 };
 
-/// `identity`: the codec's wire bytes are the elements, so copies are left out where nothing can go wrong.
-/// An error means that the schedule breaks its own rules (a slot read before it is written, a bad number).
-Result<Program> lower(const collectives::Schedule& schedule, bool identity);
+/// What lower() needs to know of a level's codec.
+struct LevelCodec {
+  std::uint32_t codec = 0;  ///< equal for levels with the same one
+  bool identity = false;  ///< its wire bytes are the elements: copies are left out where nothing can go wrong
+};
+
+/// `levels`: by level, those that the schedule uses at least. An error means that the schedule breaks its own
+/// rules (a slot read before it is written, a bad number).
+Result<Program> lower(const collectives::Schedule& schedule, std::span<const LevelCodec> levels);
 
 }  // namespace ferrule::plan

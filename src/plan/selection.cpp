@@ -27,6 +27,8 @@ double doubling_rounds(std::int32_t world) {
   return power ? log2_up(world) : std::floor(std::log2(world)) + 2;
 }
 double ring_rounds(std::int32_t world) { return 2.0 * (world - 1); }
+// Reduce-scatter and all-gather inside, an exchange of two rounds between: of two levels.
+double hierarchical_rounds(std::int32_t) { return 4; }
 double tree_rounds(std::int32_t world) { return 2 * log2_up(world); }
 
 // Lossy sums: only where a value is encoded at most twice, whatever the world. One-shot adds whole tensors at
@@ -39,6 +41,7 @@ constexpr Candidate kTable[] = {
     {"direct", Applies::any, kAnyWorld, kAnyBytes, two_rounds},
     {"tree", Applies::wide_exact, kAnyWorld, kAnyBytes, tree_rounds},
     {"ring", Applies::when_named, kAnyWorld, kAnyBytes, ring_rounds},
+    {"hierarchical", Applies::when_named, kAnyWorld, kAnyBytes, hierarchical_rounds},
 };
 
 }  // namespace

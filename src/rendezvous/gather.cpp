@@ -31,7 +31,7 @@ Status decode_status(const std::vector<std::string>& fields) {
 
 // Values larger than the store takes go in parts: "<key>/0" starts with the number of parts.
 Status publish(Store& store, const std::string& key, std::string_view bytes) {
-  constexpr std::size_t kPart = Store::kMaxValueBytes - 8;
+  constexpr std::size_t kPart = Store::kMaxValueBytes - 64;  // room for the number of parts, and for a seal
   const std::size_t parts = std::max<std::size_t>(1, (bytes.size() + kPart - 1) / kPart);
   // The first part last: whoever sees it finds the others in their places.
   for (std::size_t part = parts; part-- > 0;) {
@@ -80,13 +80,16 @@ Status missing_ranks(const Gathering& g, std::chrono::nanoseconds waited) {
 // Rank 0's wait for one rank.
 Result<std::string> wait_for(const Gathering& g, std::int32_t rank) {
   while (true) {
+    if (g.lost) FERRULE_RETURN_IF_ERROR(g.lost());
     Result<std::string> value =
         g.store.get(gather_key(g, rank), earlier(g.deadline, Deadline::after(kGlance)));
     if (value.ok() || value.status().code() != ErrorCode::timeout) return value;
     const Result<std::string> spoiled = g.store.get(g.prefix + "/problem", Deadline::after(kLook));
     if (spoiled.ok()) {
       const auto fields = unpack(*spoiled);
-      return fields.ok() ? decode_status(*fields) : fields.status();
+      const Status problem = fields.ok() ? decode_status(*fields) : fields.status();
+      if (!problem.ok()) return problem;
+      return Status(ErrorCode::corrupt, g.prefix + ": a rank reports a problem, and does not say which");
     }
     if (g.deadline.passed()) return value;
   }
@@ -101,6 +104,19 @@ Result<std::vector<std::string>> collect(const Gathering& g, const std::string& 
     values.push_back(std::move(*value));
   }
   return values;
+}
+
+// Rank 0 watches the others and tells all; so the others need to watch only rank 0. A server ends with it,
+// and its clients' connections too: only other stores are asked again and again.
+Result<std::string> fetch_all(const Gathering& g) {
+  const std::string key = g.prefix + "/all";
+  const bool served = g.store.describe().starts_with("tcp://");
+  while (g.lost && !served && !g.deadline.passed()) {
+    const auto there = g.store.get(key + "/0", earlier(g.deadline, Deadline::after(kGlance)));
+    if (there.ok() || there.status().code() != ErrorCode::timeout) break;
+    FERRULE_RETURN_IF_ERROR(g.lost());
+  }
+  return fetch(g.store, key, g.deadline);
 }
 
 }  // namespace
@@ -118,6 +134,10 @@ std::string list_ranks(const std::vector<std::int32_t>& ranks) {
     text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", ranks[i]);
   }
   return shown == ranks.size() ? text : text + fmt::format(" and {} more", ranks.size() - shown);
+}
+
+bool has_ended(const Gathering& gathering) {
+  return gathering.store.get(gathering.prefix + "/all/0", Deadline::after(kLook)).ok();
 }
 
 void spoil(const Gathering& gathering, const Status& why) {
@@ -138,7 +158,7 @@ Result<std::vector<std::string>> gather(const Gathering& g, const std::string& m
         publish(g.store, g.prefix + "/all", pack({verdict, values.ok() ? pack(*values) : ""})));
     return values;
   }
-  const Result<std::string> all = fetch(g.store, g.prefix + "/all", g.deadline);
+  const Result<std::string> all = fetch_all(g);
   if (!all.ok()) return all.status().code() == ErrorCode::timeout ? missing_ranks(g, time) : all.status();
   const auto parts = unpack(*all);
   if (!parts.ok()) return parts.status();

@@ -21,6 +21,8 @@ struct Gathering {
   Deadline deadline = Deadline::never();
   /// Asked by rank 0 for each value. Its error ends the gathering on every rank.
   std::function<Status(std::int32_t rank, const std::string& value)> check;
+  /// Asked again and again by whoever waits: an error if a rank has died meanwhile. It ends the gathering.
+  std::function<Status()> lost = {};
 };
 
 /// result[r] is what rank r gave. Ranks that are missing at the deadline: `timeout`, naming them.
@@ -28,6 +30,9 @@ Result<std::vector<std::string>> gather(const Gathering& gathering, const std::s
 
 /// Ends a gathering with this error for all ranks, at once.
 void spoil(const Gathering& gathering, const Status& why);
+
+/// Has rank 0 published all values, or an error?
+bool has_ended(const Gathering& gathering);
 
 /// The key of a rank's value.
 std::string gather_key(const Gathering& gathering, std::int32_t rank);

@@ -5,11 +5,11 @@
 
 #include <charconv>
 #include <chrono>
-#include <random>
 
 #include "rendezvous/fields.hpp"
 #include "rendezvous/gather.hpp"
 #include "rendezvous/host_identity.hpp"
+#include "rendezvous/store_protocol.hpp"
 
 namespace ferrule::rendezvous {
 namespace {
@@ -24,7 +24,8 @@ struct Hello {
 
   std::string encode() const {
     return pack({version, std::to_string(size), peer.host, peer.host_id, std::to_string(peer.pid),
-                 peer.address, network, std::to_string(identity)});
+                 peer.address, network, std::to_string(identity), std::to_string(peer.start_ticks),
+                 std::to_string(peer.pid_namespace)});
   }
   /// "rank 1 (host b, pid 4711)"
   std::string describe(std::int32_t rank) const {
@@ -32,20 +33,27 @@ struct Hello {
   }
 };
 
+transport::Peer peer_here(const HostIdentity& host, const std::string& address) {
+  const auto process = transport::ProcessIdentity::of_this_process();
+  return {host.name, host.memory, ::getpid(), address, process.start_ticks, process.pid_namespace};
+}
+
 template <class T>
 bool read_number(const std::string& text, T& value) {
-  return std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
   const auto fields = unpack(bytes);
   Hello hello;
-  bool good = fields.ok() && fields->size() == 8;
+  bool good = fields.ok() && fields->size() == 10;
   if (good) {
     const auto& f = *fields;
     hello = Hello{f[0], 0, {f[2], f[3], 0, f[5]}, f[6], 0};
     good = read_number(f[1], hello.size) && read_number(f[4], hello.peer.pid) &&
-           read_number(f[7], hello.identity);
+           read_number(f[7], hello.identity) && read_number(f[8], hello.peer.start_ticks) &&
+           read_number(f[9], hello.peer.pid_namespace);
   }
   if (good) return hello;
   return Status(ErrorCode::mismatch,
@@ -54,20 +62,22 @@ Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
                             rank));
 }
 
-std::uint64_t random_identity() {
-  std::random_device device;
-  const std::uint64_t high = device();
-  return (high << 32 | device()) | 1;  // never 0
+Result<std::uint64_t> random_identity() {
+  const Result<std::string> bytes = random_bytes(8);
+  if (!bytes.ok()) return bytes.status();
+  return decode_u64(*bytes) | 1;  // never 0
 }
 
-Hello hello_of_this_rank(const JoinRequest& request) {
+Result<Hello> hello_of_this_rank(const JoinRequest& request) {
+  const Result<std::uint64_t> identity = random_identity();
+  if (!identity.ok()) return identity.status();
   const HostIdentity host = host_identity();
   Hello hello;
   hello.version = request.version.empty() ? FERRULE_VERSION : request.version;
   hello.size = request.size;
-  hello.peer = {host.name, host.memory, ::getpid(), request.address};
+  hello.peer = peer_here(host, request.address);
   hello.network = host.network;
-  hello.identity = random_identity();
+  hello.identity = *identity;
   return hello;
 }
 
@@ -106,10 +116,19 @@ Status check_hello(const Hello& zero, std::int32_t rank, const std::string& byte
                   zero.describe(0), zero.peer.address, hello->describe(rank), hello->peer.address));
 }
 
+// The group that this rank was to join has met, with another process in its place.
+Status too_late(const Status& claims) {
+  return Status(claims.code(),
+                claims.text() +
+                    ". The first has met the others already, and a rank that was restarted cannot take its "
+                    "place: start all ranks again, or let the others go on without it");
+}
+
 // A rank that is taken: tells all of it.
 Status claim_conflict(const Gathering& gathering, const Hello& mine, const std::string& theirs) {
   const Result<Hello> other = decode_hello(gathering.rank, theirs);
   const Status status = other.ok() ? two_claims(gathering.rank, *other, mine) : other.status();
+  if (other.ok() && has_ended(gathering)) return too_late(status);
   spoil(gathering, status);
   return status;
 }
@@ -130,16 +149,35 @@ Result<transport::Membership> make_membership(const JoinRequest& request, const 
     if (rank == request.rank && hello->identity != mine.identity) return two_claims(rank, *hello, mine);
     membership.peers.push_back(hello->peer);
   }
+  if (request.secret) {
+    // Made of what all ranks have said, this one's random number included: it cannot be an earlier group's.
+    membership.link_key = request.secret->derive("ferrule communicator 1", {pack(values)});
+    membership.communicator = decode_u64(membership.link_key->tag("communicator", {})) | 1;
+  }
   return membership;
 }
 
 }  // namespace
 
 Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline) {
-  const Hello mine = hello_of_this_rank(request);
+  const Result<Hello> hello = hello_of_this_rank(request);
+  if (!hello.ok()) return hello.status();
+  const Hello& mine = *hello;
   Gathering gathering{store, "hello", request.rank, request.size, deadline, {}};
+  transport::Membership met;  // those whose hello is here, from rank 0 on
+  met.rank = request.rank;
   gathering.check = [&](std::int32_t rank, const std::string& value) {
-    return check_hello(mine, rank, value);
+    FERRULE_RETURN_IF_ERROR(check_hello(mine, rank, value));
+    met.peers.push_back(decode_hello(rank, value)->peer);
+    return Status();
+  };
+  gathering.lost = [&] {
+    // The others know of nobody yet; what rank 0 says of itself is in its place as soon as it has come.
+    if (request.rank != 0 && met.peers.empty()) {
+      const auto zero = store.get(gather_key(gathering, 0), Deadline::after(std::chrono::milliseconds(1)));
+      if (zero.ok() && decode_hello(0, *zero).ok()) met.peers.push_back(decode_hello(0, *zero)->peer);
+    }
+    return look_for_deaths(met);
   };
   // Stores of the caller's may overwrite without a word, so look first.
   const std::string key = gather_key(gathering, request.rank);
@@ -153,11 +191,26 @@ Result<transport::Membership> join(Store& store, const JoinRequest& request, Dea
   return values.status();
 }
 
+Status look_for_deaths(const transport::Membership& membership) {
+  const auto self = transport::ProcessIdentity::of_this_process();
+  const std::string here = host_identity().memory;
+  for (std::int32_t rank = 0; rank < membership.size(); ++rank) {
+    const transport::Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
+    const transport::ProcessIdentity process{peer.pid, peer.start_ticks, peer.pid_namespace};
+    if (peer.host_id != here || process == self || !transport::has_ended(process, self)) continue;
+    return Status(
+        ErrorCode::peer_lost,
+        fmt::format("{} is lost: its process has ended while ranks were meeting", membership.describe(rank)));
+  }
+  return Status();
+}
+
 transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
-                                  Deadline deadline) {
-  return [store = std::move(store), rank, size, deadline, turn = 0](std::string_view name,
-                                                                    std::string_view mine) mutable {
-    const Gathering gathering{*store, fmt::format("exchange/{}/{}", turn++, name), rank, size, deadline, {}};
+                                  Deadline deadline, std::function<Status()> lost) {
+  return [store = std::move(store), rank, size, deadline, lost = std::move(lost), turn = 0](
+             std::string_view name, std::string_view mine) mutable {
+    Gathering gathering{*store, fmt::format("exchange/{}/{}", turn++, name), rank, size, deadline, {}};
+    gathering.lost = lost;
     return gather(gathering, std::string(mine));
   };
 }

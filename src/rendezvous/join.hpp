@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/deadline.hpp"
+#include "base/secret_key.hpp"
 #include "ferrule/status.hpp"
 #include "rendezvous/store.hpp"
+#include "transport/liveness.hpp"
 #include "transport/registry.hpp"
 
 namespace ferrule::rendezvous {
@@ -18,6 +22,7 @@ struct JoinRequest {
   std::string address;    ///< numeric, of the interface
   std::string interface;  ///< name
   std::string version;    ///< of the library; must be the same on all ranks. Empty: this library's
+  std::optional<SecretKey> secret = std::nullopt;  ///< of the job. Then the membership gets a link key
 };
 
 /// The store must be this group's alone (PrefixStore), and used for one join. Errors, the same on all ranks
@@ -28,6 +33,9 @@ Result<transport::Membership> join(Store& store, const JoinRequest& request, Dea
 
 /// For transports to give each other their addresses. All ranks must call it in the same order.
 transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
-                                  Deadline deadline);
+                                  Deadline deadline, std::function<Status()> lost = {});
+
+/// `peer_lost` once one of them on this host has ended; see Gathering::lost.
+Status look_for_deaths(const transport::Membership& membership);
 
 }  // namespace ferrule::rendezvous

@@ -40,10 +40,10 @@ Status MemoryStore::set(std::string_view key, std::string_view value) {
   if (found != values_.end()) {
     return found->second == value ? Status() : key_conflict(key, describe());
   }
-  const std::size_t added = key.size() + value.size();
-  if (added > kMaxTotalBytes - total_bytes_) {
+  const std::size_t added = kEntryBytes + key.size() + value.size();
+  if (added > max_total_bytes_ - total_bytes_) {
     return Status(ErrorCode::system,
-                  fmt::format("the store is full ({} bytes): '{}' was not set", kMaxTotalBytes, key));
+                  fmt::format("the store is full ({} bytes): '{}' was not set", max_total_bytes_, key));
   }
   total_bytes_ += added;
   values_.emplace(key, value);

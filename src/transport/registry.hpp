@@ -22,7 +22,9 @@ struct Peer {
   std::string host;     ///< host name
   std::string host_id;  ///< equal for ranks that share memory (boot id and IPC namespace)
   std::int64_t pid = 0;
-  std::string address;  ///< numeric address that other hosts reach it by
+  std::string address;            ///< numeric address that other hosts reach it by
+  std::uint64_t start_ticks = 0;  ///< these two name its process beyond doubt; see ProcessIdentity
+  std::uint64_t pid_namespace = 0;
 };
 
 /// The ranks of one communicator, the same on all of them.

@@ -110,6 +110,10 @@ struct Caps {
       64512;  ///< payload for which the transport is fastest; slices are cut to it
   std::size_t max_message_bytes = std::size_t{1} << 31;
   std::uint32_t messages_in_flight = 4;  ///< per peer; slices in flight are chosen from it
+  // The same on a slow link, which small messages fill and drain sooner, and whose queue many overflow. 0: as
+  // above.
+  std::size_t slow_message_bytes = 0;
+  std::uint32_t slow_messages_in_flight = 0;
 };
 
 /// What this rank has put on the wire and taken from it, headers included.

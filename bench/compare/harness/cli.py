@@ -94,7 +94,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     add("--iterations", type=_whole, default=20, help="most iterations in a turn (20)")
     add("--turn", type=_positive, default=0.3, help="seconds that a turn is meant to take (0.3)")
     add("--seed", type=_whole, default=1)
-    add("--nice", type=int, default=0, help="niceness of all contestants; below 0, for a machine with other work, needs root")
+    add("--nice", type=int, default=0, help="niceness of all contestants; below 0 needs root")
     add("--timeout", type=_positive, default=120.0, help="seconds that anything may take before it has failed (120)")
     add("--build", type=pathlib.Path, default=_TOP / "build" / "release", help="build folder (build/release)")
     add("-o", "--output", type=pathlib.Path, help="folder for results.json, table.txt, ratios.png (build/compare/TIME)")
@@ -108,7 +108,14 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
 def make_plan(options: argparse.Namespace) -> Plan:
     places = {"in": [True], "out": [False], "both": [True, False]}[options.place]
     return Plan(
-        options.sizes, places, options.rounds, options.turn, options.iterations, options.seed, options.timeout, options.build
+        sizes=options.sizes,
+        places=places,
+        rounds=options.rounds,
+        turn_s=options.turn,
+        most_iterations=options.iterations,
+        seed=options.seed,
+        timeout_s=options.timeout,
+        build=options.build,
     )
 
 
@@ -131,7 +138,8 @@ class Results:
         return _EXIT_FAILED if self.failed else _EXIT_OK
 
     def json(self) -> dict:
-        plan = {name: getattr(self._options, name) for name in ("rounds", "iterations", "turn", "seed", "nice", "quick")}
+        names = ("rounds", "iterations", "turn", "seed", "nice", "quick")
+        plan = {name: getattr(self._options, name) for name in names}
         return {
             "schema": report.SCHEMA,
             "started": self._started,
@@ -148,12 +156,10 @@ class Results:
         lines = [report.table(self.cases)] if self.cases else []
         for one in self.skipped:
             lines.append(f"{one['link']}, {one['ranks']} ranks, without {one['contestant']}: {one['why']}")
-        busy = [one for one in self.idle if one["processors"] > _IDLE_LIMIT]
-        for one in busy:
-            lines.append(
-                f"WARNING: {one['link']}, {one['ranks']} ranks: {one['contestant']} used {one['processors']:.2f} processors "
-                "while others were measured"
-            )
+        for one in self.idle:
+            if one["processors"] > _IDLE_LIMIT:
+                used = f"{one['contestant']} used {one['processors']:.2f} processors while others were measured"
+                lines.append(f"WARNING: {one['link']}, {one['ranks']} ranks: {used}")
         return "\n".join(lines)
 
 

@@ -139,34 +139,53 @@ class Group:
                 total += int(fields[11]) + int(fields[12])
         return total / _TICKS
 
-    def close(self) -> None:
+    def say_quit(self) -> None:
         for stream in self._streams:
             with contextlib.suppress(OSError, ValueError):
                 stream.write("quit\n")
                 stream.flush()
-        self._wait(_QUIT_S if self._streams else 0)
-        for signal_number, patience_s in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _TERM_S)):
-            for process in self._processes:
-                # The whole session: launchers have children of their own.
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal_number)
-            self._wait(patience_s)
-        self._kill_ranks()
+
+    def signal(self, number: int) -> None:
+        """To whole sessions: launchers have children of their own."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+    def kill_ranks(self) -> None:
+        """Ranks that outlived their launcher. The socket's path tells that it is still the one that said hello."""
+        for pid in self._pids:
+            with contextlib.suppress(OSError):
+                if str(self.socket_path).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
+    def wait_until(self, deadline: float) -> None:
+        for process in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+
+    def free(self) -> None:
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()
         self._server.close()
         self._log.close()
 
-    def _kill_ranks(self) -> None:
-        """Ranks that outlived their launcher. The socket's path shows that a process is still the one that said hello."""
-        for pid in self._pids:
-            with contextlib.suppress(OSError):
-                if str(self.socket_path).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
 
-    def _wait(self, seconds: float) -> None:
+def close(groups: list[Group]) -> None:
+    """Ends them all, together: politely, then less so. Afterwards none of their processes is left."""
+
+    def wait_all(seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        for process in self._processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
+        for group in groups:
+            group.wait_until(deadline)
+
+    for group in groups:
+        group.say_quit()
+    wait_all(_QUIT_S)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for group in groups:
+            group.signal(number)
+        wait_all(_TERM_S)
+    for group in groups:
+        group.kill_ranks()
+        group.free()

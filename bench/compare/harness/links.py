@@ -98,7 +98,8 @@ class Namespaces(Link):
 
     def _add_host(self, switch: str, host: int) -> None:
         namespace, port = self._add(str(host)), f"port{host}"
-        _call("ip", "-n", switch, "link", "add", port, "type", "veth", "peer", "name", self.interface, "netns", namespace)
+        peer = ["peer", "name", self.interface, "netns", namespace]
+        _call("ip", "-n", switch, "link", "add", port, "type", "veth", *peer)
         _call("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
         _call("ip", "-n", namespace, "link", "set", "lo", "up")
         _call("ip", "-n", namespace, "addr", "add", f"{self.address(host)}/24", "dev", self.interface)

@@ -8,7 +8,7 @@ import sys
 import time
 
 from .contestants import Contestant, Place
-from .group import ContestantFailed, Group
+from .group import ContestantFailed, Group, close
 from .links import Link
 
 #: What a contestant needs for a case, in tensors a rank: input, result, and twice as much for itself.
@@ -97,7 +97,7 @@ class Bench:
         self.folder = folder
         self.skipped: dict[str, str] = {}  # contestant -> why
         self.failed: dict[str, str] = {}
-        self.idle: dict[str, list[float]] = {}  # contestant -> processor seconds while others had their turn, of seconds
+        self.idle: dict[str, list[float]] = {}  # contestant -> [processor seconds, seconds] of others' turns
         self._contestants: list[Contestant] = []
         self._groups: dict[str, Group] = {}
 
@@ -105,8 +105,7 @@ class Bench:
         return self
 
     def __exit__(self, *_):
-        for group in self._groups.values():
-            group.close()
+        close(list(self._groups.values()))
 
     def start(self, contestants: list[Contestant]) -> None:
         for number, contestant in enumerate(contestants):
@@ -133,7 +132,7 @@ class Bench:
         say(f"{name} is out: {why}")
         self.failed[name] = why
         self._contestants = [contestant for contestant in self._contestants if contestant.spec != name]
-        self._groups.pop(name).close()
+        close([self._groups.pop(name)])
 
     def _repeat(self, size: int) -> int:
         if self.link.kind == "latency":
@@ -220,7 +219,7 @@ class _Turns:
             entry.verdict["wire_bytes"] //= self._case.repeat
 
     def _run(self, entry: Entry) -> float:
-        """Median time of one all-reduce in this turn, in microseconds: an iteration lasts until its slowest rank ends."""
+        """Median of one all-reduce in this turn, in microseconds. An iteration lasts until its slowest rank ends."""
         answers = entry.group.ask(f"run {entry.warmup} {entry.iterations} {int(self._case.in_place)}")
         slowest = [max(times) for times in zip(*(answer["times_ns"] for answer in answers), strict=True)]
         return statistics.median(slowest) / 1e3 / self._case.repeat

@@ -12,7 +12,7 @@ from .measure import Case, Entry
 
 SCHEMA = 1
 UNITS = {
-    "time_us": "one all-reduce: per turn the median over iterations of the slowest rank; median and quartiles over turns",
+    "time_us": "one all-reduce: in a turn the median of the slowest rank's; then median and quartiles of turns",
     "busbw_gbps": "2(n-1)/n times the uncompressed bytes over the median time, in 1e9 bytes a second",
     "ratios": "time of `other` over time of `base`, pair by pair of the same round; above 1, `base` is faster",
     "wire_bytes": "sent by one rank for one all-reduce, headers included; null where nobody counts",
@@ -61,7 +61,8 @@ def _entry_row(case: Case, entry: Entry, best: Entry | None) -> list[str]:
     one = ratios.spread(entry.turns_us)
     name = entry.name + (" (best)" if entry is best else "")
     times = [time_label(one.median), f"{time_label(one.q1)} .. {time_label(one.q3)}"]
-    return [name, *times, f"{busbw_gbps(case, entry):.3f}", *_ratio_columns(case, entry.name), check_label(entry.verdict)]
+    ratios_to = _ratio_columns(case, entry.name)
+    return [name, *times, f"{busbw_gbps(case, entry):.3f}", *ratios_to, check_label(entry.verdict)]
 
 
 def _case_rows(case: Case) -> list[list[str]]:
@@ -88,8 +89,8 @@ def table(cases: list[Case]) -> str:
         rows = [row for case in members for row in _case_rows(case)]
         parts.append(f"\n{link}, {ranks} ranks, {'in place' if in_place else 'out of place'}")
         if rows:
-            header = ["size", "contestant", "time", "quartiles", "busbw GB/s", *(f"over {base}" for base in bases), "result"]
-            parts.append(_format(header, rows))
+            header = ["size", "contestant", "time", "quartiles", "busbw GB/s", *(f"over {base}" for base in bases)]
+            parts.append(_format([*header, "result"], rows))
         reasons = {(name, why) for case in members for name, why in case.out.items()}
         parts += [f"  without {name}: {why}" for name, why in sorted(reasons)]
     return "\n".join(parts)

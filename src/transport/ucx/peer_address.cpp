@@ -17,19 +17,28 @@ struct Fixed {
   std::int64_t pid;
   std::uint64_t start_ticks;
   std::uint64_t pid_namespace;
+  std::int32_t death_sign;
+  std::uint32_t vigil_port;
   std::uint64_t worker_bytes;
 };
-static_assert(sizeof(Fixed) == 48);
+static_assert(sizeof(Fixed) == 56);
 
 constexpr std::uint32_t kMagic = 0x58435546;  // "FUCX"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 }  // namespace
 
 std::string PeerAddress::encode() const {
-  const Fixed fixed{
-      kMagic,       kVersion, ucx_major, ucx_minor, process.pid, process.start_ticks, process.pid_namespace,
-      worker.size()};
+  const Fixed fixed{.magic = kMagic,
+                    .version = kVersion,
+                    .ucx_major = ucx_major,
+                    .ucx_minor = ucx_minor,
+                    .pid = process.pid,
+                    .start_ticks = process.start_ticks,
+                    .pid_namespace = process.pid_namespace,
+                    .death_sign = death_sign,
+                    .vigil_port = vigil_port,
+                    .worker_bytes = worker.size()};
   std::string bytes(sizeof(Fixed), '\0');
   std::memcpy(bytes.data(), &fixed, sizeof(Fixed));
   return bytes + worker;
@@ -58,6 +67,8 @@ Result<PeerAddress> PeerAddress::decode(std::string_view bytes) {
   return PeerAddress{fixed.ucx_major,
                      fixed.ucx_minor,
                      {fixed.pid, fixed.start_ticks, fixed.pid_namespace},
+                     fixed.death_sign,
+                     static_cast<std::uint16_t>(fixed.vigil_port),
                      std::string(worker)};
 }
 

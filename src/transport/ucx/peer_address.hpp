@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ferrule/status.hpp"
-#include "transport/ucx/liveness.hpp"
+#include "transport/liveness.hpp"
 
 namespace ferrule::transport::ucx {
 
@@ -14,7 +14,9 @@ struct PeerAddress {
   std::uint32_t ucx_major = 0;
   std::uint32_t ucx_minor = 0;
   ProcessIdentity process;
-  std::string worker;  ///< UCX's own opaque bytes
+  std::int32_t death_sign = -1;  ///< descriptor in that process
+  std::uint16_t vigil_port = 0;  ///< 0: it keeps no vigil
+  std::string worker;            ///< UCX's own opaque bytes
 
   std::string encode() const;
   /// The bytes come from another process: wrong lengths, magic or version are errors.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "base/log.hpp"
@@ -19,7 +20,7 @@ using std::chrono::seconds;
 /// After an endpoint error, for the farewell of a peer that leaves: it may come by another path.
 constexpr milliseconds kFarewellGrace{200};
 /// From a failed connection to the end of the process that it should have led to.
-constexpr milliseconds kDeathGrace{200};
+constexpr milliseconds kDeathGrace{500};
 /// For half-made connections when connecting has failed; only a silent peer takes all of it.
 constexpr seconds kSettleLimit{1};
 /// For the last messages of this rank to leave, when it leaves.
@@ -34,15 +35,31 @@ constexpr int kDrainPolls = 4096;
 
 /// One side of each pair opens the connection, the other answers on it: UCX 1.13 can abort the process when
 /// two TCP connections of the same pair cross and one of the ranks dies at that moment.
+///
+/// It can also abort when a rank dies before its connection is made (a wireup message is then still queued,
+/// and an assertion in ucp_request.c does not expect it). So while connections are made, every look at UCX
+/// comes after a look for signs of death, and from the first death on UCX is not called again at all: not to
+/// send, not to close, not even to be destroyed.
 Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline deadline) {
+  connecting_ = true;
+  auto status = connect_all(addresses, deadline);
+  abandoned_ = abandoned_ || (!status.ok() && status.code() == ErrorCode::peer_lost);
+  connecting_ = false;
+  wake_set_.forget_signs();
+  return status;
+}
+
+Status UcxTransport::connect_all(std::span<const PeerAddress> addresses, Deadline deadline) {
   const auto& self = addresses[static_cast<std::size_t>(rank())].process;
   for (auto& to : links_) {
     if (to.peer == rank()) continue;
     const auto& address = addresses[static_cast<std::size_t>(to.peer)];
     to.address = address.worker;
-    FERRULE_RETURN_IF_ERROR(watch(to.peer, address.process, self));
+    FERRULE_RETURN_IF_ERROR(watch(to.peer, address, self));
   }
   for (auto& to : links_) {
+    look_for_deaths(Deadline::after(seconds(0)));
+    FERRULE_RETURN_IF_ERROR(fatal_);
     if (to.peer < rank()) FERRULE_RETURN_IF_ERROR(greet(to));
   }
   return wait_for_hellos(deadline);
@@ -68,19 +85,30 @@ Status UcxTransport::create_endpoint(Link& to) {
   to.endpoint = nullptr;
   // The death of its process is a better reason than UCX's, but a dying process gives up its memory first.
   const auto grace = Deadline::after(kDeathGrace);
-  while (to.gone.ok() && !grace.passed()) look_for_ended_processes(grace);
+  while (to.gone.ok() && !grace.passed()) look_for_deaths(grace);
   if (!to.gone.ok()) return to.gone;
   return ucx_error(fmt::format("connecting to {} (transports: {})", membership_.describe(to.peer),
                                choice_.tls.empty() ? "all" : std::string_view(choice_.tls)),
                    status);
 }
 
-Status UcxTransport::watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self) {
+Status UcxTransport::watch_by(DeathSign sign, std::unique_ptr<Vigil> vigil) {
+  sign_ = std::move(sign);
+  vigil_ = std::move(vigil);
+  return vigil_ ? wake_set_.add_news(vigil_->news()) : Status();
+}
+
+Status UcxTransport::watch(std::int32_t peer, const PeerAddress& theirs, const ProcessIdentity& self) {
+  const ProcessIdentity& process = theirs.process;
   const auto& here = membership_.peers[static_cast<std::size_t>(rank())];
   const auto& there = membership_.peers[static_cast<std::size_t>(peer)];
   if (process == self || here.host_id != there.host_id) return {};
   const auto watch = watch_process(process, self);
-  if (watch.state == WatchState::watching) return wake_set_.add_process(watch.descriptor, peer);
+  if (watch.state == WatchState::watching) {
+    FERRULE_RETURN_IF_ERROR(wake_set_.add_process(watch.descriptor, peer));
+    auto sign = watch_sign(process, theirs.death_sign, self);
+    return sign ? wake_set_.add_sign(std::move(sign), peer) : Status();
+  }
   if (watch.state == WatchState::already_gone) {
     return {ErrorCode::peer_lost,
             fmt::format("{} ended before it was connected", membership_.describe(peer))};
@@ -99,6 +127,7 @@ Status UcxTransport::wait_for_hellos(Deadline deadline) {
   for (const auto& from : links_) {
     if (missing(from)) names += (names.empty() ? "" : ", ") + membership_.describe(from.peer);
   }
+  if (abandoned_) return fatal_;
   if (names.empty()) return {};  // what else has gone wrong meanwhile, progress() reports
   FERRULE_RETURN_IF_ERROR(fatal_);
   return {ErrorCode::timeout,
@@ -143,6 +172,8 @@ void UcxTransport::look_at_news() {
       close_link(from, {ErrorCode::peer_lost, fmt::format("{} has left", membership_.describe(peer))});
     } else if (from.endpoint == nullptr) {
       if (auto status = greet(from); !status.ok()) fail(std::move(status));
+    } else if (from.error != UCS_OK && is_raw(from)) {
+      expect_end(peer);
     } else if (from.error != UCS_OK && !from.suspect) {
       from.suspect = Deadline::Clock::now() + kFarewellGrace;
       ++suspects_;
@@ -159,22 +190,46 @@ void UcxTransport::look_at_suspects() {
   }
 }
 
-void UcxTransport::look_for_ended_processes(Deadline deadline) {
-  auto ended = wake_set_.sleep(deadline);
-  if (!ended.ok()) return fail(ended.status());
-  for (const auto peer : *ended) {
-    // It may have said farewell before it ended.
-    for (int i = 0; i < kDrainPolls && !link(peer).complete(); ++i) {
-      if (ucp_worker_progress(worker_.get()) == 0) break;
-    }
-    look_at_news();
-    if (link(peer).gone.ok()) lose(link(peer), "its process has ended");
+void UcxTransport::look_for_deaths(Deadline deadline) {
+  auto deaths = wake_set_.sleep(deadline);
+  if (!deaths.ok()) return fail(deaths.status());
+  for (const auto peer : deaths->dying) {
+    if (is_raw(link(peer))) expect_end(peer);
   }
+  for (const auto peer : deaths->ended) note_end(peer);
+  if (!vigil_) return;
+  for (const auto peer : vigil_->take()) note_end(peer);
+}
+
+/// It looks as if the peer were dying. UCX rests until that is certain.
+void UcxTransport::expect_end(std::int32_t peer) {
+  const auto grace = Deadline::after(kDeathGrace);
+  while (link(peer).gone.ok() && !grace.passed()) {
+    auto deaths = wake_set_.sleep(grace);
+    if (!deaths.ok()) return fail(deaths.status());
+    for (const auto ended : deaths->ended) note_end(ended);
+    if (vigil_) {
+      for (const auto ended : vigil_->take()) note_end(ended);
+    }
+  }
+  if (const Link& from = link(peer); from.gone.ok() && from.error != UCS_OK) {
+    lose(link(peer), fmt::format("its connection failed: {} (UCX)", ucs_status_string(from.error)));
+  }
+}
+
+void UcxTransport::note_end(std::int32_t peer) {
+  // It may have said farewell before it ended.
+  for (int i = 0; i < kDrainPolls && !is_raw(link(peer)) && !link(peer).complete(); ++i) {
+    if (ucp_worker_progress(worker_.get()) == 0) break;
+  }
+  if (!is_raw(link(peer))) look_at_news();
+  if (link(peer).gone.ok()) lose(link(peer), "its process has ended");
 }
 
 void UcxTransport::lose(Link& peer, std::string_view why) {
   const Status lost(ErrorCode::peer_lost,
                     fmt::format("{} is lost: {}", membership_.describe(peer.peer), why));
+  abandoned_ = abandoned_ || connecting_;
   close_link(peer, lost);
   fail(lost);
 }
@@ -185,7 +240,7 @@ void UcxTransport::close_link(Link& peer, Status why) {
   peer.gone = std::move(why);
   if (std::exchange(peer.suspect, std::nullopt)) --suspects_;
   end_receives(peer);
-  if (peer.endpoint == nullptr) return;
+  if (peer.endpoint == nullptr || abandoned_) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -241,7 +296,28 @@ void UcxTransport::settle_connections() {
               [&] { return std::none_of(links_.begin(), links_.end(), half_made); });
 }
 
+/// Memory, descriptors and all: once for a communicator that could not be made. Reachable, so that leak
+/// checkers know that it is on purpose; never destroyed, not even when the process ends.
+void UcxTransport::abandon() {
+  struct Remains {
+    Context context;
+    Worker worker;
+    std::vector<Link> links;
+    std::deque<SendOp> ops;
+  };
+  static auto* const graveyard = new std::deque<Remains>();
+  static std::mutex mutex;
+  inbox_ = Inbox(membership_);  // gives the views of UCX's memory back while it is there
+  const std::lock_guard lock(mutex);
+  graveyard->push_back({std::move(context_), std::move(worker_), std::move(links_), std::move(ops_)});
+  log::info("UCX of rank {} is left as it is: a rank died while connections were being made", rank());
+}
+
 UcxTransport::~UcxTransport() {
+  if (abandoned_) {
+    abandon();
+    return;
+  }
   settle_connections();
   for (auto& peer : links_) {
     // Those who may not listen are not waited for.

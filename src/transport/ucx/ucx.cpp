@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "transport/registry.hpp"
@@ -23,6 +25,10 @@ Status check_version(const Membership& membership, std::int32_t peer, const Peer
                       membership.describe(membership.rank), mine.ucx_major, mine.ucx_minor,
                       membership.describe(peer), theirs.ucx_major, theirs.ucx_minor)};
 }
+
+/// Where ranks cannot all see each other's processes, they keep a vigil. Known before any address is: the
+/// same on all ranks.
+bool needs_vigil(const Membership& membership) { return membership.size() > 1 && !membership.single_host(); }
 
 Result<PeerAddress> own_address(ucp_worker* worker) {
   auto address = worker_address(worker);
@@ -57,8 +63,8 @@ Result<std::vector<PeerAddress>> exchange_addresses(const Membership& membership
   return addresses;
 }
 
-Result<std::unique_ptr<Transport>> connect(const Membership& membership, const Exchange& exchange,
-                                           Deadline deadline) {
+Result<std::unique_ptr<Transport>> try_to_connect(const Membership& membership, const Exchange& exchange,
+                                                  Deadline deadline) {
   const auto choice = PathChoice::from_environment();
   auto context = make_context(choice, membership);
   if (!context.ok()) return context.status();
@@ -69,15 +75,41 @@ Result<std::unique_ptr<Transport>> connect(const Membership& membership, const E
       std::make_unique<UcxTransport>(membership, choice, std::move(*context), std::move(*worker));
   FERRULE_RETURN_IF_ERROR(transport->prepare());
 
-  const auto mine = own_address(raw_worker);
+  auto mine = own_address(raw_worker);
   if (!mine.ok()) return mine.status();
+  DeathSign sign = DeathSign::make();
+  mine->death_sign = sign.number();
+  std::unique_ptr<Vigil> vigil;
+  if (needs_vigil(membership)) {
+    auto made = Vigil::listen(membership);
+    if (!made.ok()) return made.status();
+    vigil = std::move(*made);
+    mine->vigil_port = vigil->port();
+  }
   const auto addresses = exchange_addresses(membership, exchange, *mine);
   if (!addresses.ok()) return addresses.status();
+  if (vigil) {
+    std::vector<std::uint16_t> ports;
+    for (const PeerAddress& address : *addresses) ports.push_back(address.vigil_port);
+    FERRULE_RETURN_IF_ERROR(vigil->connect(ports, deadline));
+  }
+  FERRULE_RETURN_IF_ERROR(transport->watch_by(std::move(sign), std::move(vigil)));
   FERRULE_RETURN_IF_ERROR(transport->connect(*addresses, deadline));
   log::info("UCX {}.{} connects {} ranks (transports: {}, interface: {})", mine->ucx_major, mine->ucx_minor,
             membership.size(), choice.tls.empty() ? "all" : choice.tls,
             membership.interface.empty() ? "any" : membership.interface);
   return std::unique_ptr<Transport>(std::move(transport));
+}
+
+Result<std::unique_ptr<Transport>> connect(const Membership& membership, const Exchange& exchange,
+                                           Deadline deadline) {
+  const auto began = ::time(nullptr);
+  auto made = try_to_connect(membership, exchange, deadline);
+  // A rank that was killed while UCX made its shared memory has left a file there.
+  if (!made.ok() && remove_orphaned_shared_memory(began - 1) > 0) {
+    log::info("removed what a rank that died has left in /dev/shm");
+  }
+  return made;
 }
 
 }  // namespace

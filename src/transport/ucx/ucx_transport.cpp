@@ -1,7 +1,9 @@
 #include "transport/ucx/ucx_transport.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -16,6 +18,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
+// In memory, fewer slices in flight keep ranks in lockstep, so that each waits for the other's time slices.
+// On a slow wire, more overflow the queue where several ranks send to one. See docs/performance.md.
+constexpr std::uint32_t kSharedMemoryInFlight = 16;
+constexpr std::uint32_t kTcpInFlight = 8;
+constexpr std::uint32_t kSlowTcpInFlight = 2;
+constexpr std::size_t kSlowTcpMessageBytes = 64512;
 /// How long cancelling a send may take: UCX completes the sends of a closed endpoint at once.
 constexpr seconds kCancelLimit{2};
 /// UCX's keepalive runs only when it is progressed.
@@ -28,10 +36,24 @@ constexpr std::chrono::microseconds kNap{100};
 /// Looking at process descriptors costs a system call: once in this many polls.
 constexpr std::uint32_t kPollsPerLook = 256;
 
+/// How long a rank alone computes between two waits, at most about.
+constexpr std::chrono::microseconds kRanksTurn{1500};
+
+double ranks_a_core(const Membership& membership) {
+  const auto& mine = membership.peers[static_cast<std::size_t>(membership.rank)].host_id;
+  const auto here = std::count_if(membership.peers.begin(), membership.peers.end(),
+                                  [&](const Peer& peer) { return peer.host_id == mine; });
+  cpu_set_t cores;
+  const int count = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1.0, static_cast<double>(here) / count);
+}
+
 }  // namespace
 
 UcxTransport::UcxTransport(const Membership& membership, PathChoice choice, Context context, Worker worker)
     : membership_(membership),
+      ranks_a_core_(ranks_a_core(membership)),
+      kept_(std::chrono::duration_cast<Deadline::Clock::duration>(kRanksTurn * ranks_a_core_)),
       choice_(std::move(choice)),
       context_(std::move(context)),
       worker_(std::move(worker)),
@@ -59,6 +81,11 @@ Caps UcxTransport::caps() const {
   Caps caps;
   caps.best_message_bytes = shared_memory ? kSharedMemoryMessageBytes : kTcpMessageBytes;
   caps.max_message_bytes = kMaxMessageBytes;
+  caps.messages_in_flight = shared_memory ? kSharedMemoryInFlight : kTcpInFlight;
+  if (!shared_memory && !membership_.single_host()) {
+    caps.slow_message_bytes = kSlowTcpMessageBytes;
+    caps.slow_messages_in_flight = kSlowTcpInFlight;
+  }
   return caps;
 }
 
@@ -70,7 +97,7 @@ Status UcxTransport::check_sends(std::span<Send* const> sends) const {
       return {ErrorCode::invalid_argument, fmt::format("send to rank {}: this is rank {} of {}", send->peer,
                                                        membership_.rank, membership_.size())};
     }
-    if (send->payload.size() > kMaxMessageBytes || send->header.payload_bytes != send->payload.size()) {
+    if (send->payload.size() > kMaxMessageBytes || send->header.payload_bytes < send->payload.size()) {
       return {ErrorCode::invalid_argument,
               fmt::format("send to rank {}: payload of {} bytes, its header says {}, at most {} are possible",
                           send->peer, send->payload.size(), send->header.payload_bytes, kMaxMessageBytes)};
@@ -183,23 +210,26 @@ Status UcxTransport::progress(Deadline deadline) {
 }
 
 void UcxTransport::advance() {
+  if (connecting_) look_for_deaths(Deadline::after(seconds(0)));
+  if (abandoned_) return;
   ucp_worker_progress(worker_.get());
   if (!news_.empty()) look_at_news();
   if (suspects_ > 0) look_at_suspects();
   if (!requests_.empty()) reap();
-  if (++polls_ % kPollsPerLook == 0) look_for_ended_processes(Deadline::after(seconds(0)));
+  if (++polls_ % kPollsPerLook == 0) look_for_deaths(Deadline::after(seconds(0)));
 }
 
 void UcxTransport::sleep(Deadline deadline) {
+  if (abandoned_) return;
   const auto armed = ucp_worker_arm(worker_.get());
   if (armed == UCS_ERR_BUSY) {
     // Something has arrived, or a send waits for room at a peer, which raises no event: then nap.
     if (++busy_rounds_ > kBusyRounds) std::this_thread::sleep_for(kNap);
-    return look_for_ended_processes(Deadline::after(seconds(0)));
+    return look_for_deaths(Deadline::after(seconds(0)));
   }
   busy_rounds_ = 0;
   if (armed != UCS_OK) return fail(ucx_error("arming the worker", armed));
-  look_for_ended_processes(
+  look_for_deaths(
       earlier(deadline, suspects_ > 0 ? Deadline::after(kSuspectSleep) : Deadline::after(kLongestSleep)));
 }
 

@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "transport/inbox.hpp"
+#include "transport/liveness.hpp"
 #include "transport/registry.hpp"
 #include "transport/ucx/link_message.hpp"
 #include "transport/ucx/peer_address.hpp"
 #include "transport/ucx/ucx_resources.hpp"
 #include "transport/ucx/wake_set.hpp"
+#include "transport/vigil.hpp"
 
 namespace ferrule::transport::ucx {
 
@@ -35,6 +37,8 @@ class UcxTransport final : public Transport {
 
   /// Installs the callbacks and the descriptors to sleep on.
   Status prepare();
+  /// What else tells of deaths: this process's sign for its peers, and the vigil, where ranks keep one.
+  Status watch_by(DeathSign sign, std::unique_ptr<Vigil> vigil);
   /// Connects to everybody and waits until each rank has said hello. addresses[r] is what rank r exchanged.
   Status connect(std::span<const PeerAddress> addresses, Deadline deadline);
 
@@ -94,16 +98,27 @@ class UcxTransport final : public Transport {
   std::uint64_t ended() const { return ended_sends_ + inbox_.ended(); }
   void advance();
   void sleep(Deadline deadline);
-  /// Drives communication until reached() holds (true) or the deadline passes (false). Polls some 200 times
-  /// before it sleeps: less costs latency, more starves the ranks that share this core.
+  /// Drives communication until reached() holds (true) or the deadline passes (false). Polls for some 100 us
+  /// before it sleeps. Between polls it offers the core to others: after each where ranks share cores, else
+  /// seldom, since asking costs more than a poll. Where others keep the core (kept_), it sleeps at once
+  /// instead: a sleeper that has a message is let in before them.
   template <class Reached>
   bool drive_until(Deadline deadline, const Reached& reached) {
-    constexpr int kPolls = 200;
+    const bool shares_cores = ranks_a_core_ > 1;
+    const int offers = shares_cores ? 200 : 20;
+    const int polls = shares_cores ? 1 : 64;
     for (;;) {
-      for (int i = 0; i < kPolls; ++i) {
-        advance();
-        if (reached()) return true;
-        if (deadline.passed()) return false;
+      Deadline::Clock::time_point before{};
+      for (int offer = 0; offer < offers; ++offer) {
+        for (int poll = 0; poll < polls; ++poll) {
+          advance();
+          if (reached()) return true;
+        }
+        const auto now = Deadline::Clock::now();
+        if (now >= deadline.when()) return false;
+        if (offer > 0 && now - before > kept_) others_until_ = now + kBelieved;
+        if (now < others_until_) break;
+        before = now;
         ::sched_yield();
       }
       sleep(deadline);
@@ -112,15 +127,19 @@ class UcxTransport final : public Transport {
   static void on_sent(void* request, ucs_status_t status, void* op);
 
   // peer_links.cpp
+  Status connect_all(std::span<const PeerAddress> addresses, Deadline deadline);
   Status greet(Link& to);
   Status create_endpoint(Link& to);
-  Status watch(std::int32_t peer, const ProcessIdentity& process, const ProcessIdentity& self);
+  Status watch(std::int32_t peer, const PeerAddress& there, const ProcessIdentity& self);
   Status wait_for_hellos(Deadline deadline);
   LinkMessage link_message(const Link& to, LinkEvent event) const;
   void send_link_message(Link& to, const LinkMessage& message);
   void look_at_news();
   void look_at_suspects();
-  void look_for_ended_processes(Deadline deadline);
+  void look_for_deaths(Deadline deadline);
+  void expect_end(std::int32_t peer);
+  void note_end(std::int32_t peer);
+  bool is_raw(const Link& to) const { return connecting_ && !to.greeted; }
   void lose(Link& peer, std::string_view why);
   void close_link(Link& peer, Status why);
   void end_receives(const Link& from);
@@ -129,6 +148,7 @@ class UcxTransport final : public Transport {
   void reap();
   void settle_connections();
   void say_farewell();
+  void abandon();
   static void on_endpoint_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
 
   // ucx_receive.cpp
@@ -143,6 +163,12 @@ class UcxTransport final : public Transport {
   static void release_payload(void* transport, void* payload);
 
   Membership membership_;
+  double ranks_a_core_ = 1;  ///< of this host; at least 1
+  /// An offered core that comes back later than this was taken by a program other than a rank, ...
+  Deadline::Clock::duration kept_;
+  /// ... and for so long it is not offered again.
+  static constexpr std::chrono::milliseconds kBelieved{500};
+  Deadline::Clock::time_point others_until_{};
   PathChoice choice_;
   Context context_;  // destroyed after everything made from it
   Worker worker_;
@@ -159,6 +185,10 @@ class UcxTransport final : public Transport {
   std::uint32_t polls_ = 0;
   std::uint32_t busy_rounds_ = 0;  ///< how often in a row UCX would not let us sleep
   std::int32_t suspects_ = 0;
+  DeathSign sign_;
+  std::unique_ptr<Vigil> vigil_;
+  bool connecting_ = false;  ///< connections are being made: UCX must not meet the dead, see peer_links.cpp
+  bool abandoned_ = false;   ///< a rank has died meanwhile: UCX is not touched any more
   const void* offered_ = nullptr;   ///< payload that a running callback was offered; still UCX's
   bool declined_ = false;           ///< it was released before the callback returned
   bool told_of_strangers_ = false;  ///< once is enough: they may send as much as they like

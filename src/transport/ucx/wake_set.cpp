@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 namespace ferrule::transport::ucx {
 namespace {
@@ -19,6 +20,8 @@ namespace {
 // Tags below these are ranks.
 constexpr std::uint64_t kEvents = std::uint64_t{1} << 32;
 constexpr std::uint64_t kWake = kEvents + 1;
+constexpr std::uint64_t kNews = kEvents + 2;
+constexpr std::uint64_t kSigns = std::uint64_t{1} << 33;  // this plus a rank
 
 Status system_error(const char* call) {
   return {ErrorCode::system, fmt::format("{} failed: {}", call, std::strerror(errno))};
@@ -60,6 +63,13 @@ Status WakeSet::add_process(int pidfd, std::int32_t peer) {
   return add(pidfd, static_cast<std::uint64_t>(peer));
 }
 
+Status WakeSet::add_sign(Descriptor sign, std::int32_t peer) {
+  signs_.push_back({std::move(sign), peer});
+  return add(signs_.back().end.get(), kSigns + static_cast<std::uint64_t>(peer));
+}
+
+Status WakeSet::add_news(int descriptor) { return add(descriptor, kNews); }
+
 void WakeSet::forget(std::int32_t peer) {
   const auto found = std::find_if(processes_.begin(), processes_.end(),
                                   [&](const Process& process) { return process.peer == peer; });
@@ -74,13 +84,13 @@ void WakeSet::wake() {
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof(one));
 }
 
-Result<std::vector<std::int32_t>> WakeSet::sleep(Deadline deadline) {
+Result<WakeSet::Deaths> WakeSet::sleep(Deadline deadline) {
   std::array<epoll_event, 16> events{};
   const int count =
       ::epoll_wait(poll_, events.data(), static_cast<int>(events.size()), milliseconds_left(deadline));
-  std::vector<std::int32_t> ended;
+  Deaths deaths;
   if (count < 0) {
-    if (errno == EINTR) return ended;
+    if (errno == EINTR) return deaths;
     return system_error("epoll_wait");
   }
   for (const auto& event : std::span(events).first(static_cast<std::size_t>(count))) {
@@ -88,11 +98,15 @@ Result<std::vector<std::int32_t>> WakeSet::sleep(Deadline deadline) {
       std::uint64_t times = 0;
       [[maybe_unused]] const auto bytes = ::read(wake_, &times, sizeof(times));
     } else if (event.data.u64 < kEvents) {
-      ended.push_back(static_cast<std::int32_t>(event.data.u64));
-      forget(ended.back());
+      deaths.ended.push_back(static_cast<std::int32_t>(event.data.u64));
+      forget(deaths.ended.back());
+    } else if (event.data.u64 >= kSigns) {
+      const auto peer = static_cast<std::int32_t>(event.data.u64 - kSigns);
+      deaths.dying.push_back(peer);
+      std::erase_if(signs_, [&](const Sign& sign) { return sign.peer == peer; });
     }
   }
-  return ended;
+  return deaths;
 }
 
 }  // namespace ferrule::transport::ucx

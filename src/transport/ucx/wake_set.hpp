@@ -1,10 +1,12 @@
-// The descriptors a transport sleeps on: UCX's events, wake() from other threads, deaths of processes.
+// The descriptors a transport sleeps on: UCX's events, wake() from other threads, deaths of processes and the
+// early signs of them, news of the vigil.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/deadline.hpp"
+#include "base/descriptor.hpp"
 #include "ferrule/status.hpp"
 
 namespace ferrule::transport::ucx {
@@ -21,15 +23,29 @@ class WakeSet {
   /// Reports `peer` when `pidfd` becomes readable, once. Takes the descriptor over.
   Status add_process(int pidfd, std::int32_t peer);
 
+  /// Reports `peer` as dying when `sign` hangs up, once; see DeathSign.
+  Status add_sign(Descriptor sign, std::int32_t peer);
+  void forget_signs() { signs_.clear(); }
+  /// Wakes a sleeper while `descriptor` is readable. It stays the caller's.
+  Status add_news(int descriptor);
+
   /// Ends a sleep() that runs, or the next one. Any thread.
   void wake();
-  /// Sleeps until something happens, at the deadline at the latest. Returns the peers whose process has
-  /// ended. A deadline in the past looks without sleeping.
-  Result<std::vector<std::int32_t>> sleep(Deadline deadline);
+  struct Deaths {
+    std::vector<std::int32_t> ended;  ///< peers whose process has ended
+    std::vector<std::int32_t> dying;  ///< peers whose process is about to end, as it seems
+  };
+  /// Sleeps until something happens, at the deadline at the latest. A deadline in the past looks without
+  /// sleeping.
+  Result<Deaths> sleep(Deadline deadline);
 
  private:
   struct Process {
     int pidfd;
+    std::int32_t peer;
+  };
+  struct Sign {
+    Descriptor end;
     std::int32_t peer;
   };
   Status add(int descriptor, std::uint64_t tag);
@@ -38,6 +54,7 @@ class WakeSet {
   int poll_ = -1;
   int wake_ = -1;
   std::vector<Process> processes_;
+  std::vector<Sign> signs_;
 };
 
 }  // namespace ferrule::transport::ucx

@@ -27,10 +27,11 @@ PEERS = os.environ.get("COMPARE_PEERS", "ompi,gloo,hook")
 NAMESPACE_WAIT_S = 60
 
 
-def run(*arguments: str) -> tuple[int, dict, str]:
+def run(contestants: str, sizes: str, *arguments: str) -> tuple[int, dict, str]:
     """Exit status, results.json, and the table."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["--quick", "--build", BUILD, "--output", folder, "--timeout", "200", *arguments]
+        command += ["--contestants", contestants, "--sizes", sizes]
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             code = cli.main(command)
@@ -42,10 +43,12 @@ def run(*arguments: str) -> tuple[int, dict, str]:
 class AgainstPeers(unittest.TestCase):
     def test_all_contestants_verify_and_the_file_has_its_shape(self):
         peers = f",{PEERS}" if PEERS else ""
-        code, results, text = run("--links", "shm", "--ranks", "2", "--sizes", "4K,64K", "--contestants", f"ferrule:none,ferrule:int4{peers}")
+        contestants = f"ferrule:none,ferrule:int4{peers}"
+        code, results, text = run(contestants, "4K,64K", "--links", "shm", "--ranks", "2")
         self.assertEqual(code, 0, text)
         self.assertEqual(results["schema"], 1)
-        self.assertEqual([(case["bytes"], case["in_place"]) for case in results["cases"]], [(4096, True), (4096, False), (65536, True), (65536, False)])
+        cases = [(case["bytes"], case["in_place"]) for case in results["cases"]]
+        self.assertEqual(cases, [(4096, True), (4096, False), (65536, True), (65536, False)])
         for case in results["cases"]:
             self.check_case(case)
         for one in results["skipped"]:
@@ -77,14 +80,14 @@ class Troubles(unittest.TestCase):
 
     def test_a_wrong_result_is_seen(self):
         fault = "ferrule:none?FERRULE_FAULT=corrupt_payload:nth=5,rank=1"
-        code, results, text = run(*self.arguments, "--sizes", "1M", "--contestants", fault)
+        code, results, text = run(fault, "1M", *self.arguments)
         self.assertEqual(code, 1, text)
         self.assertTrue("WRONG" in text or "RANKS DIFFER" in text, text)
         verdict = results["cases"][0]["contestants"][0]
         self.assertTrue(verdict["wrong"] or not verdict["identical"])
 
     def test_a_contestant_that_fails_is_left_out_and_the_others_go_on(self):
-        code, results, text = run(*self.arguments, "--sizes", "4K", "--contestants", "ferrule:none,ferrule:none@nonsense,ferrule:gzip")
+        code, results, text = run("ferrule:none,ferrule:none@nonsense,ferrule:gzip", "4K", *self.arguments)
         self.assertEqual(code, 3)
         self.assertEqual([one["name"] for one in results["cases"][0]["contestants"]], ["ferrule:none"])
         why = {one["contestant"]: one["why"] for one in results["skipped"]}
@@ -94,7 +97,7 @@ class Troubles(unittest.TestCase):
 
     def test_what_is_not_there_is_skipped_with_a_reason(self):
         with mock.patch.dict(os.environ, {"PATH": "/nowhere"}):
-            code, results, text = run(*self.arguments, "--sizes", "4K", "--contestants", "ferrule:none?BUILD=/nowhere,ompi:ucx")
+            code, results, text = run("ferrule:none?BUILD=/nowhere,ompi:ucx", "4K", *self.arguments)
         self.assertEqual(code, 0)
         why = {one["contestant"]: one["why"] for one in results["skipped"]}
         self.assertIn("compare-ferrule", why["ferrule:none?BUILD=/nowhere"])
@@ -104,20 +107,22 @@ class Troubles(unittest.TestCase):
     def test_short_of_memory_each_has_its_tensors_in_its_turn_only(self):
         size = 64 << 10
         with mock.patch.object(measure, "available_bytes", return_value=4 * 2 * size * 16 + 1):
-            code, results, text = run(*self.arguments, "--sizes", "64K,1M", "--contestants", "ferrule:none,ferrule:int4")
+            code, results, text = run("ferrule:none,ferrule:int4", "64K,1M", *self.arguments)
         self.assertEqual(code, 0, text)
         self.assertEqual([one["wrong"] for one in results["cases"][0]["contestants"]], [0, 0])
         with mock.patch.object(measure, "available_bytes", return_value=1 << 20):
-            code, results, text = run(*self.arguments, "--sizes", "1M", "--contestants", "ferrule:none")
+            code, results, text = run("ferrule:none", "1M", *self.arguments)
         self.assertEqual(results["cases"][0]["contestants"], [])
         self.assertIn("MiB are needed", text)
 
     def test_peers_sit_out_of_the_throttle(self):
-        code, results, text = run("--links", "latency:1ms", "--ranks", "2", "--place", "in", "--sizes", "4K", "--contestants", "ferrule:none,gloo,ompi")
+        throttled = ("--links", "latency:1ms", *self.arguments[2:])
+        code, results, text = run("ferrule:none,gloo,ompi", "4K", *throttled)
         self.assertEqual(code, 0, text)
         (only,) = results["cases"][0]["contestants"]
         self.assertGreaterEqual(only["time_us"]["median"], 1000)  # what the throttle promises
-        self.assertEqual({one["contestant"] for one in results["skipped"]}, {"gloo", "ompi:vader", "ompi:ucx", "ompi:tcp"})
+        skipped = {one["contestant"] for one in results["skipped"]}
+        self.assertEqual(skipped, {"gloo", "ompi:vader", "ompi:ucx", "ompi:tcp"})
 
 
 def namespaces(pid: int) -> list[str]:
@@ -130,11 +135,8 @@ def can_have_namespaces() -> bool:
         return False
     name = f"fcmp-probe-{os.getpid()}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
-    shaped = made and subprocess.run(
-        ["tc", "-n", name, "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "256kb", "latency", "50ms"],
-        capture_output=True,
-        check=False,
-    )
+    shape = "qdisc add dev lo root tbf rate 1gbit burst 256kb latency 50ms".split()
+    shaped = made and subprocess.run(["tc", "-n", name, *shape], capture_output=True, check=False)
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
     return bool(made and shaped.returncode == 0)
 
@@ -142,7 +144,7 @@ def can_have_namespaces() -> bool:
 @unittest.skipUnless(can_have_namespaces(), "network namespaces with tbf need root and iproute2")
 class Hosts(unittest.TestCase):
     def test_hosts_are_shaped_and_removed(self):
-        code, results, text = run("--links", "netns:200mbit", "--ranks", "3", "--place", "in", "--sizes", "1M", "--contestants", "ferrule:none")
+        code, results, text = run("ferrule:none", "1M", "--links", "netns:200mbit", "--ranks", "3", "--place", "in")
         self.assertEqual(code, 0, text)
         (only,) = results["cases"][0]["contestants"]
         # A bucket of 256 KB comes before the rate: 1 MiB is enough for it to show. 200 Mbit/s are 0.025 GB/s.
@@ -151,10 +153,9 @@ class Hosts(unittest.TestCase):
 
     def interrupted(self, number: int) -> int:
         with tempfile.TemporaryDirectory() as folder:
-            command = [str(COMPARE / "run"), "--links", "netns", "--ranks", "2", "--rounds", "100000", "--sizes", "64K", "--build", BUILD]
-            driver = subprocess.Popen(
-                [*command, "--contestants", "ferrule:none", "-o", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            command = [str(COMPARE / "run"), "--links", "netns", "--ranks", "2", "--rounds", "100000", "--sizes", "64K"]
+            command += ["--contestants", "ferrule:none", "--build", BUILD, "-o", folder]
+            driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             deadline = time.monotonic() + NAMESPACE_WAIT_S
             while len(namespaces(driver.pid)) < 3 and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -175,7 +176,7 @@ class Hosts(unittest.TestCase):
         killed = subprocess.Popen(["true"])
         killed.wait()
         subprocess.run(["ip", "netns", "add", f"ferrule-cmp-{killed.pid}-0"], check=True)
-        run("--links", "netns", "--ranks", "2", "--place", "in", "--sizes", "4K", "--contestants", "ferrule:none")
+        run("ferrule:none", "4K", "--links", "netns", "--ranks", "2", "--place", "in")
         self.assertEqual(namespaces(killed.pid), [])
 
 

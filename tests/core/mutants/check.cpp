@@ -86,6 +86,12 @@ class World {
     }
     return values;
   }
+  /// Leaves something in every residual.
+  void delay() {
+    for (const Residual& residual : residuals_) {
+      for (std::size_t i = 0; i < kCount; ++i) residual.values()[i] = 0.25F * static_cast<float>(i % 3);
+    }
+  }
   Communicator& comm(std::size_t rank) { return comms_[rank]; }
 
  private:
@@ -133,6 +139,7 @@ void check_values(const Setup& setup) {
 
 void check_ledger(const Setup& setup) {
   World world;
+  world.delay();
   for (unsigned step = 0; step < 5; ++step) {
     const Ranks before = world.residuals();
     const Ranks inputs = random_ranks(step);
@@ -148,15 +155,15 @@ void check_ledger(const Setup& setup) {
   }
 }
 
-void check_bad_values() {
+void check_bad_values(const Setup& setup) {
   World world;
   Ranks data = random_ranks(3);
-  expect_ok(world.reduce({}, data));
+  expect_ok(world.reduce(setup, data));
   const Ranks before = world.residuals();
   data = random_ranks(4);
   data[1][70] = std::numeric_limits<float>::quiet_NaN();
   data[2][700] = -std::numeric_limits<float>::infinity();
-  expect_ok(world.reduce({}, data));
+  expect_ok(world.reduce(setup, data));
   const Ranks after = world.residuals();
   for (std::size_t i = 0; i < kCount; ++i) {
     if (std::isfinite(data[0][i])) continue;
@@ -208,17 +215,29 @@ void check_disagreement() {
   }
 }
 
+// A node of one rank and one of three.
+void check_levels() {
+  ::setenv("FERRULE_TOPOLOGY", "1+3", 1);
+  for (const char* codec : {"int4/int8", "none/int4", "int8/none", "none/none"}) {
+    check_values({"hierarchical", codec, ReduceOp::avg});
+    check_ledger({"hierarchical", codec, ReduceOp::sum});
+  }
+  check_bad_values({"hierarchical", "int8/none", ReduceOp::sum});
+  ::unsetenv("FERRULE_TOPOLOGY");
+}
+
 }  // namespace
 
 int main() {
-  for (const char* algorithm : {"direct", "ring", "tree", "recursive_doubling", "one_shot"}) {
+  for (const char* algorithm : {"direct", "ring", "tree", "recursive_doubling", "one_shot", "hierarchical"}) {
     for (const char* codec : {"none", "int8", "int4:round=stochastic"}) {
       check_values({algorithm, codec, ReduceOp::avg});
     }
     check_ledger({algorithm, "int4", ReduceOp::sum});
   }
   check_values({"recursive_doubling", "int4:round=stochastic", ReduceOp::sum});
-  check_bad_values();
+  check_bad_values({});
+  check_levels();
   check_slices();
   check_failure();
   check_disagreement();

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace ferrule::transport::ucx {
+#include "base/descriptor.hpp"
+
+namespace ferrule::transport {
 
 /// Names a process beyond doubt on one host: a pid alone is reused, and means another process in another pid
 /// namespace.
@@ -20,6 +22,9 @@ struct ProcessIdentity {
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
+/// Beyond doubt: a process that cannot be seen has not ended.
+bool has_ended(const ProcessIdentity& peer, const ProcessIdentity& self);
+
 /// What happened when a watch was set up.
 enum class WatchState { watching, already_gone, not_possible };
 
@@ -32,4 +37,24 @@ struct Watch {
 /// pid namespace, an old kernel, /proc hidden).
 Watch watch_process(const ProcessIdentity& peer, const ProcessIdentity& self);
 
-}  // namespace ferrule::transport::ucx
+/// A pipe that nobody writes to. Its end closes when this process ends: before the process's sockets, because
+/// Linux closes the highest descriptors first (a pidfd is readable only after the last). So peers that hold
+/// the other end know of a death before a network library can meet the broken connection.
+class DeathSign {
+ public:
+  /// Without a descriptor (number() < 0) where none can be made: then there is no early sign.
+  static DeathSign make();
+  int number() const { return end_.get(); }
+
+ private:
+  Descriptor end_;
+};
+
+/// The other end of a peer's sign, which reports a hang-up at its death; none where it cannot be opened.
+Descriptor watch_sign(const ProcessIdentity& peer, int number, const ProcessIdentity& self);
+
+/// Removes files that UCX leaves in /dev/shm when a process is killed while it makes one: those of this user,
+/// made not before `since` (seconds since the epoch), that no process has open. Returns how many.
+int remove_orphaned_shared_memory(std::int64_t since);
+
+}  // namespace ferrule::transport
