@@ -5,11 +5,14 @@ import ctypes
 import json
 import os
 import pathlib
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+
+from ferrule._ferrule import library_info
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 5
@@ -26,7 +29,14 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _environment(rank: int, ranks: int, port: int, link: str | None) -> dict[str, str]:
+def _job_secret() -> dict[str, str]:
+    """A secret that only these ranks know, unless there is one, or the library was built without authentication."""
+    if os.environ.get("FERRULE_JOB_SECRET") or os.environ.get("FERRULE_JOB_SECRET_FILE"):
+        return {}
+    return {"FERRULE_JOB_SECRET": secrets.token_hex(32)} if "authentication: libsodium" in library_info() else {}
+
+
+def _environment(rank: int, ranks: int, port: int, link: str | None, secret: dict[str, str]) -> dict[str, str]:
     environment = {
         **os.environ,
         "RANK": str(rank),
@@ -38,6 +48,7 @@ def _environment(rank: int, ranks: int, port: int, link: str | None) -> dict[str
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
     }
+    environment.update(secret)
     environment.pop("FERRULE_DISABLE", None)  # the demo is about what it switches off
     if link:
         environment["FERRULE_LINK"] = link
@@ -85,6 +96,7 @@ def run_ranks(ranks: int, runs: list[dict], link: str | None = None):
     """Trains `runs` one after the other on so many ranks. Yields what rank 0 reports: progress and result records."""
     script = pathlib.Path(__file__).with_name("train.py")
     port = _free_port()
+    secret = _job_secret()
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(ranks)]
         processes: list[subprocess.Popen] = []
@@ -93,7 +105,7 @@ def run_ranks(ranks: int, runs: list[dict], link: str | None = None):
             processes.append(
                 subprocess.Popen(
                     [sys.executable, str(script), "--runs", json.dumps(runs)],
-                    env=_environment(rank, ranks, port, link),
+                    env=_environment(rank, ranks, port, link, secret),
                     stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
                     stderr=logs[rank],
                     preexec_fn=_die_with_parent,

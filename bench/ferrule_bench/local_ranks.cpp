@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -105,6 +107,23 @@ class MeetingPlace {
   std::string folder_;
 };
 
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// The ranks know a secret that nobody else does, unless the user has one or the library cannot use it. For
+/// the children's environment: before they are forked, and while there are no other threads.
+void make_job_secret() {
+  if (is_set("FERRULE_JOB_SECRET") || is_set("FERRULE_JOB_SECRET_FILE")) return;
+  if (std::string_view(ferruleInfo()).find("authentication: libsodium") == std::string_view::npos) return;
+  std::array<unsigned char, 32> bytes{};
+  if (getentropy(bytes.data(), bytes.size()) != 0) return;
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  setenv("FERRULE_JOB_SECRET", text.c_str(), 1);
+}
+
 int run_processes(const Options& options, const std::string& command_line) {
   MeetingPlace place;
   if (!place.ok())
@@ -112,6 +131,7 @@ int run_processes(const Options& options, const std::string& command_line) {
         -1, Status(ErrorCode::system, fmt::format("cannot make a folder for the ranks to meet in: {}; is "
                                                   "TMPDIR writable?",
                                                   std::strerror(errno))));
+  make_job_secret();
   const std::string rendezvous = place.rendezvous();
   const auto body = [&](int rank) {
     return run_on(Communicator::connect(rank, options.ranks, rendezvous, config_of(options)), rank, options,

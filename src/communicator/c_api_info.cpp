@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/secret_key.hpp"
 #include "base/settings.hpp"
 #include "codec/codec.hpp"
 #include "codec/simd/target.hpp"
@@ -28,6 +29,11 @@ std::string settings_text() {
   if (!settings.ok()) return settings.status().text();
   const std::string given = settings->describe();
   return given.empty() ? "all at their defaults" : given;
+}
+
+std::string_view authentication_text() {
+  const std::string_view library = ferrule::SecretKey::library();
+  return library.empty() ? "none (built without libsodium)" : library;
 }
 
 std::string codec_list() {
@@ -83,9 +89,10 @@ const char* ferruleTransportNames(void) {
 const char* ferruleInfo(void) {
   thread_local std::string text;
   text = fmt::format(
-      "ferrule {}\nbuilt with {}\ncodecs: {}\nalgorithms: {}\ntransports: {}\nSIMD: {}\nsettings: {}\n",
+      "ferrule {}\nbuilt with {}\ncodecs: {}\nalgorithms: {}\ntransports: {}\nSIMD: {}\nauthentication: "
+      "{}\nsettings: {}\n",
       FERRULE_VERSION_TEXT, FERRULE_BUILD_TEXT, codec_list(), algorithm_list(), transport_list(),
-      ferrule::codec::simd::simd_target_name(), settings_text());
+      ferrule::codec::simd::simd_target_name(), authentication_text(), settings_text());
   return text.c_str();
 }
 
