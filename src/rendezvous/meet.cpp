@@ -71,14 +71,22 @@ struct Gathered {
   Party party;
   std::optional<SocketAddress> address;
   bool single_host = false;
+  std::optional<OwnInterface> interface = std::nullopt;  ///< chosen here, if none
 };
+
+Result<OwnInterface> interface_of(const Gathered& gathered) {
+  if (gathered.interface) return *gathered.interface;
+  const auto choice = choose_interface(gathered.address, gathered.single_host);
+  if (!choice.ok()) return choice.status();
+  return OwnInterface{choice->ip, choice->name};
+}
 
 Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   const Party& party = gathered.party;
-  const auto choice = choose_interface(gathered.address, gathered.single_host);
-  if (!choice.ok()) return choice.status();
+  const auto interface = interface_of(gathered);
+  if (!interface.ok()) return interface.status();
   auto store = std::make_shared<PrefixStore>(gathered.store, party.group);
-  const JoinRequest request{party.rank, party.size, choice->ip, choice->name, {}};
+  const JoinRequest request{party.rank, party.size, interface->address, interface->name, {}};
   Result<transport::Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
   if (party.size > 1) {
@@ -128,6 +136,12 @@ Result<Meeting> meet_through(std::shared_ptr<Store> store, const Party& party, D
   if (party.group.empty()) return Status(ErrorCode::invalid_argument, "the group's name is empty");
   FERRULE_RETURN_IF_ERROR(check_key(party.group));
   return meet_in_group({std::move(store), party, std::nullopt, party.size == 1}, deadline);
+}
+
+Result<Meeting> meet_again(std::shared_ptr<Store> store, const Party& party, const OwnInterface& interface,
+                           Deadline deadline) {
+  FERRULE_RETURN_IF_ERROR(check_party(party.rank, party.size));
+  return meet_in_group({std::move(store), party, std::nullopt, party.size == 1, interface}, deadline);
 }
 
 }  // namespace ferrule::rendezvous
