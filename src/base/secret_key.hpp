@@ -33,7 +33,7 @@ class SecretKey {
   /// Another key, from which this one cannot be found. `domain` keeps uses apart: a tag made for one purpose
   /// is worth nothing for another.
   SecretKey derive(std::string_view domain, Parts parts) const;
-  /// kTagBytes bytes. About 1 us, and 1 GB/s.
+  /// kTagBytes bytes.
   std::string tag(std::string_view domain, Parts parts) const;
   /// Is it this tag? Takes the same time wherever they differ.
   bool accepts(std::string_view tag, std::string_view domain, Parts parts) const;

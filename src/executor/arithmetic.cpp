@@ -25,7 +25,7 @@ Result<bool> Run::is_ready(Slice& slice, const Instruction& instruction) {
 }
 
 void Run::compute(Slice& slice, const Instruction& instruction) const {
-  slice.begin = Clock::now();
+  if (is_timed_) slice.begin = Clock::now();
   switch (instruction.kind) {
     case Instruction::Kind::encode:
       encode(slice, instruction);
@@ -39,12 +39,12 @@ void Run::compute(Slice& slice, const Instruction& instruction) const {
     case Instruction::Kind::send:
       break;
   }
-  slice.end = Clock::now();
+  if (is_timed_) slice.end = Clock::now();
 }
 
 void Run::conclude(Slice& slice, const Instruction& instruction) {
   const bool encoded = instruction.kind == Instruction::Kind::encode;
-  (encoded ? times_.encode_ns : times_.decode_ns) += ns_between(slice.begin, slice.end);
+  if (is_timed_) (encoded ? times_.encode_ns : times_.decode_ns) += ns_between(slice.begin, slice.end);
   if (trace_.on() && !instruction.copies_nothing) {
     const std::size_t bytes = range(slice, instruction.chunk).count * element_bytes(job_.plan->dtype());
     trace_.add({encoded ? Trace::Kind::encode : Trace::Kind::decode, -1, job_.sequence, slice.number,

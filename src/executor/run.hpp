@@ -43,7 +43,7 @@ struct Job {
   bool checksum = false;  ///< send payload checksums
 };
 
-/// Where the time of a run went.
+/// Where the time of a run went; zeros for tensors of at most 32 KiB, which are too quick to be timed.
 struct Times {
   std::uint64_t encode_ns = 0;
   std::uint64_t decode_ns = 0;
@@ -121,6 +121,7 @@ class Run {
   Workers workers_;
   Job job_;
   Times times_;
+  bool is_timed_ = false;
   Deadline::Clock::time_point started_{};
   Deadline::Clock::time_point moved_{};
   HugeBuffer scratch_;

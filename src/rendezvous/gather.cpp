@@ -31,7 +31,7 @@ Status decode_status(const std::vector<std::string>& fields) {
 
 // Values larger than the store takes go in parts: "<key>/0" starts with the number of parts.
 Status publish(Store& store, const std::string& key, std::string_view bytes) {
-  constexpr std::size_t kPart = Store::kMaxValueBytes - 8;
+  constexpr std::size_t kPart = Store::kMaxValueBytes - 64;  // room for the number of parts, and for a seal
   const std::size_t parts = std::max<std::size_t>(1, (bytes.size() + kPart - 1) / kPart);
   // The first part last: whoever sees it finds the others in their places.
   for (std::size_t part = parts; part-- > 0;) {
@@ -87,7 +87,9 @@ Result<std::string> wait_for(const Gathering& g, std::int32_t rank) {
     const Result<std::string> spoiled = g.store.get(g.prefix + "/problem", Deadline::after(kLook));
     if (spoiled.ok()) {
       const auto fields = unpack(*spoiled);
-      return fields.ok() ? decode_status(*fields) : fields.status();
+      const Status problem = fields.ok() ? decode_status(*fields) : fields.status();
+      if (!problem.ok()) return problem;
+      return Status(ErrorCode::corrupt, g.prefix + ": a rank reports a problem, and does not say which");
     }
     if (g.deadline.passed()) return value;
   }
@@ -132,6 +134,10 @@ std::string list_ranks(const std::vector<std::int32_t>& ranks) {
     text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", ranks[i]);
   }
   return shown == ranks.size() ? text : text + fmt::format(" and {} more", ranks.size() - shown);
+}
+
+bool has_ended(const Gathering& gathering) {
+  return gathering.store.get(gathering.prefix + "/all/0", Deadline::after(kLook)).ok();
 }
 
 void spoil(const Gathering& gathering, const Status& why) {

@@ -31,6 +31,9 @@ Result<std::vector<std::string>> gather(const Gathering& gathering, const std::s
 /// Ends a gathering with this error for all ranks, at once.
 void spoil(const Gathering& gathering, const Status& why);
 
+/// Has rank 0 published all values, or an error?
+bool has_ended(const Gathering& gathering);
+
 /// The key of a rank's value.
 std::string gather_key(const Gathering& gathering, std::int32_t rank);
 

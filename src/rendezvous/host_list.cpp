@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text_values.hpp"
 
 namespace ferrule::rendezvous {
 namespace {
 
 constexpr std::size_t kMaxHosts = 65536;
+constexpr std::size_t kMaxNameBytes =
+    255;  // of DNS; with kMaxHosts it bounds what a short text can expand to
 
 using Names = std::vector<std::string>;
 
@@ -41,12 +45,13 @@ Result<Names> expand_range(std::string_view text) {
   const auto first = parse_count(first_text);
   const auto last = dash == std::string_view::npos ? first : parse_count(text.substr(dash + 1));
   if (!first.ok() || !last.ok() || last.value() < first.value() ||
-      last.value() - first.value() >= kMaxHosts) {
+      last.value() - first.value() >= kMaxHosts || first_text.size() > kMaxNameBytes) {
     return bad(text, "not a range of numbers");
   }
   Names numbers;
-  for (std::uint64_t number = first.value(); number <= last.value(); ++number) {
-    numbers.push_back(fmt::format("{:0{}}", number, first_text.size()));
+  // By offset: the last number may be the largest of its type.
+  for (std::uint64_t i = 0; i <= last.value() - first.value(); ++i) {
+    numbers.push_back(fmt::format("{:0{}}", first.value() + i, first_text.size()));
   }
   return numbers;
 }
@@ -76,6 +81,8 @@ Result<Names> expand_name(std::string_view text) {
   Names names = {""};
   while (!text.empty()) {
     const std::size_t open = text.find('[');
+    if (names.front().size() + std::min(open, text.size()) > kMaxNameBytes)
+      return bad(text, "too long a name");
     for (std::string& name : names) name += text.substr(0, open);
     if (open == std::string_view::npos) break;
     const std::size_t close = text.find(']');

@@ -5,11 +5,11 @@
 
 #include <charconv>
 #include <chrono>
-#include <random>
 
 #include "rendezvous/fields.hpp"
 #include "rendezvous/gather.hpp"
 #include "rendezvous/host_identity.hpp"
+#include "rendezvous/store_protocol.hpp"
 
 namespace ferrule::rendezvous {
 namespace {
@@ -40,7 +40,8 @@ transport::Peer peer_here(const HostIdentity& host, const std::string& address) 
 
 template <class T>
 bool read_number(const std::string& text, T& value) {
-  return std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
@@ -61,20 +62,22 @@ Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
                             rank));
 }
 
-std::uint64_t random_identity() {
-  std::random_device device;
-  const std::uint64_t high = device();
-  return (high << 32 | device()) | 1;  // never 0
+Result<std::uint64_t> random_identity() {
+  const Result<std::string> bytes = random_bytes(8);
+  if (!bytes.ok()) return bytes.status();
+  return decode_u64(*bytes) | 1;  // never 0
 }
 
-Hello hello_of_this_rank(const JoinRequest& request) {
+Result<Hello> hello_of_this_rank(const JoinRequest& request) {
+  const Result<std::uint64_t> identity = random_identity();
+  if (!identity.ok()) return identity.status();
   const HostIdentity host = host_identity();
   Hello hello;
   hello.version = request.version.empty() ? FERRULE_VERSION : request.version;
   hello.size = request.size;
   hello.peer = peer_here(host, request.address);
   hello.network = host.network;
-  hello.identity = random_identity();
+  hello.identity = *identity;
   return hello;
 }
 
@@ -113,10 +116,19 @@ Status check_hello(const Hello& zero, std::int32_t rank, const std::string& byte
                   zero.describe(0), zero.peer.address, hello->describe(rank), hello->peer.address));
 }
 
+// The group that this rank was to join has met, with another process in its place.
+Status too_late(const Status& claims) {
+  return Status(claims.code(),
+                claims.text() +
+                    ". The first has met the others already, and a rank that was restarted cannot take its "
+                    "place: start all ranks again, or let the others go on without it");
+}
+
 // A rank that is taken: tells all of it.
 Status claim_conflict(const Gathering& gathering, const Hello& mine, const std::string& theirs) {
   const Result<Hello> other = decode_hello(gathering.rank, theirs);
   const Status status = other.ok() ? two_claims(gathering.rank, *other, mine) : other.status();
+  if (other.ok() && has_ended(gathering)) return too_late(status);
   spoil(gathering, status);
   return status;
 }
@@ -137,13 +149,20 @@ Result<transport::Membership> make_membership(const JoinRequest& request, const 
     if (rank == request.rank && hello->identity != mine.identity) return two_claims(rank, *hello, mine);
     membership.peers.push_back(hello->peer);
   }
+  if (request.secret) {
+    // Made of what all ranks have said, this one's random number included: it cannot be an earlier group's.
+    membership.link_key = request.secret->derive("ferrule communicator 1", {pack(values)});
+    membership.communicator = decode_u64(membership.link_key->tag("communicator", {})) | 1;
+  }
   return membership;
 }
 
 }  // namespace
 
 Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline) {
-  const Hello mine = hello_of_this_rank(request);
+  const Result<Hello> hello = hello_of_this_rank(request);
+  if (!hello.ok()) return hello.status();
+  const Hello& mine = *hello;
   Gathering gathering{store, "hello", request.rank, request.size, deadline, {}};
   transport::Membership met;  // those whose hello is here, from rank 0 on
   met.rank = request.rank;

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/deadline.hpp"
+#include "base/secret_key.hpp"
 #include "ferrule/status.hpp"
 #include "rendezvous/store.hpp"
 #include "transport/liveness.hpp"
@@ -20,6 +22,7 @@ struct JoinRequest {
   std::string address;    ///< numeric, of the interface
   std::string interface;  ///< name
   std::string version;    ///< of the library; must be the same on all ranks. Empty: this library's
+  std::optional<SecretKey> secret = std::nullopt;  ///< of the job. Then the membership gets a link key
 };
 
 /// The store must be this group's alone (PrefixStore), and used for one join. Errors, the same on all ranks

@@ -8,8 +8,10 @@
 
 #include "base/log.hpp"
 #include "rendezvous/interface.hpp"
+#include "rendezvous/job_secret.hpp"
 #include "rendezvous/join.hpp"
 #include "rendezvous/open_place.hpp"
+#include "rendezvous/sealed_store.hpp"
 #include "rendezvous/wrapped_stores.hpp"
 
 namespace ferrule::rendezvous {
@@ -69,6 +71,7 @@ Status check_party(std::int32_t rank, std::int32_t size) {
 struct Gathered {
   std::shared_ptr<Store> store;
   Party party;
+  std::optional<SecretKey> secret;
   std::optional<SocketAddress> address;
   bool single_host = false;
   std::optional<OwnInterface> interface = std::nullopt;  ///< chosen here, if none
@@ -81,14 +84,22 @@ Result<OwnInterface> interface_of(const Gathered& gathered) {
   return OwnInterface{choice->ip, choice->name};
 }
 
+// Keys of the group alone, with values that only holders of the key can have set.
+std::shared_ptr<Store> group_store(const Gathered& gathered, const std::optional<SecretKey>& key) {
+  return std::make_shared<PrefixStore>(std::make_shared<SealedStore>(gathered.store, key),
+                                       gathered.party.group);
+}
+
 Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   const Party& party = gathered.party;
   const auto interface = interface_of(gathered);
   if (!interface.ok()) return interface.status();
-  auto store = std::make_shared<PrefixStore>(gathered.store, party.group);
-  const JoinRequest request{party.rank, party.size, interface->address, interface->name, {}};
+  auto store = group_store(gathered, gathered.secret);
+  const JoinRequest request{party.rank, party.size, interface->address, interface->name, {}, gathered.secret};
   Result<transport::Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
+  // From here on with a key that no other group has had, so that nothing of theirs is taken for this one's.
+  if (membership->link_key) store = group_store(gathered, membership->link_key->derive("exchange", {}));
   if (party.size > 1) {
     log::info("rendezvous: rank {} of {} has met the others at {}", party.rank, party.size,
               store->describe());
@@ -102,22 +113,26 @@ Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
 
 Result<Meeting> meet(const World& world, Deadline deadline) {
   FERRULE_RETURN_IF_ERROR(check_party(world.rank, world.size));
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
   if (world.size == 1 || !world.place) {
     if (world.size != 1)
       return Status(ErrorCode::invalid_argument, world.describe() + ", but no place to meet");
-    return meet_in_group({std::make_shared<MemoryStore>(), {"0", 0, 1}, std::nullopt, true}, deadline);
+    return meet_in_group({std::make_shared<MemoryStore>(), {"0", 0, 1}, *secret, std::nullopt, true},
+                         deadline);
   }
   const Place& place = *world.place;
   const std::string name = place.text() + " " + place.job;
   log::info("rendezvous: rank {} of {}, meeting at {}", world.rank, world.describe(), place.text());
-  const auto open = [&] { return open_place(place, world, deadline); };
+  const auto open = [&] { return open_place(place, world, *secret, deadline); };
   // Only a rank 0 that serves has something to keep; with Server::address_owner the others may serve too.
   const bool may_serve = world.rank == 0 || place.server == Server::address_owner;
   const Result<OpenedPlace> opened = may_serve ? Registry::instance().served(name, open) : open();
   if (!opened.ok()) return opened.status();
   const std::string group = Registry::instance().next_group(name, world.rank);
   return meet_in_group(
-      {opened->store, {group, world.rank, world.size}, opened->address, world.is_single_host()}, deadline);
+      {opened->store, {group, world.rank, world.size}, *secret, opened->address, world.is_single_host()},
+      deadline);
 }
 
 Result<Meeting> meet_at(std::string_view place, std::int32_t rank, std::int32_t size, Deadline deadline) {
@@ -135,13 +150,18 @@ Result<Meeting> meet_through(std::shared_ptr<Store> store, const Party& party, D
   FERRULE_RETURN_IF_ERROR(check_party(party.rank, party.size));
   if (party.group.empty()) return Status(ErrorCode::invalid_argument, "the group's name is empty");
   FERRULE_RETURN_IF_ERROR(check_key(party.group));
-  return meet_in_group({std::move(store), party, std::nullopt, party.size == 1}, deadline);
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
+  return meet_in_group({std::move(store), party, *secret, std::nullopt, party.size == 1}, deadline);
 }
 
 Result<Meeting> meet_again(std::shared_ptr<Store> store, const Party& party, const OwnInterface& interface,
                            Deadline deadline) {
   FERRULE_RETURN_IF_ERROR(check_party(party.rank, party.size));
-  return meet_in_group({std::move(store), party, std::nullopt, party.size == 1, interface}, deadline);
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
+  return meet_in_group({std::move(store), party, *secret, std::nullopt, party.size == 1, interface},
+                       deadline);
 }
 
 }  // namespace ferrule::rendezvous

@@ -40,10 +40,10 @@ Status MemoryStore::set(std::string_view key, std::string_view value) {
   if (found != values_.end()) {
     return found->second == value ? Status() : key_conflict(key, describe());
   }
-  const std::size_t added = key.size() + value.size();
-  if (added > kMaxTotalBytes - total_bytes_) {
+  const std::size_t added = kEntryBytes + key.size() + value.size();
+  if (added > max_total_bytes_ - total_bytes_) {
     return Status(ErrorCode::system,
-                  fmt::format("the store is full ({} bytes): '{}' was not set", kMaxTotalBytes, key));
+                  fmt::format("the store is full ({} bytes): '{}' was not set", max_total_bytes_, key));
   }
   total_bytes_ += added;
   values_.emplace(key, value);
@@ -79,7 +79,7 @@ void MemoryStore::forget(std::string_view prefix) {
   const std::lock_guard lock(mutex_);
   auto at = values_.lower_bound(prefix);
   while (at != values_.end() && at->first.starts_with(prefix)) {
-    total_bytes_ -= at->first.size() + at->second.size();
+    total_bytes_ -= kEntryBytes + at->first.size() + at->second.size();
     at = values_.erase(at);
   }
 }

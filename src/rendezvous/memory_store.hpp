@@ -23,8 +23,12 @@ Status key_conflict(std::string_view key, std::string_view store);
 /// Setting a key again is `mismatch`, unless to the same value.
 class MemoryStore final : public Store {
  public:
-  /// All values together; more is refused, so that a faulty peer cannot fill this process's memory.
+  /// All entries together; more is refused, so that a faulty peer cannot fill this process's memory.
   static constexpr std::size_t kMaxTotalBytes = std::size_t{256} << 20;
+  /// What an entry takes beside its key and value, about: it limits how many there can be.
+  static constexpr std::size_t kEntryBytes = 128;
+
+  explicit MemoryStore(std::size_t max_total_bytes = kMaxTotalBytes) : max_total_bytes_(max_total_bytes) {}
 
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
@@ -39,6 +43,7 @@ class MemoryStore final : public Store {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string, std::less<>> values_;
+  std::size_t max_total_bytes_;
   std::size_t total_bytes_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "base/settings.hpp"
 #include "rendezvous/file_session.hpp"
 #include "rendezvous/interface.hpp"
+#include "rendezvous/job_secret.hpp"
 #include "rendezvous/store_server.hpp"
 #include "rendezvous/tcp_store.hpp"
 
@@ -79,13 +80,39 @@ Result<Addresses> listening_addresses(const Place& place, const World& world, co
   return ours;
 }
 
-Result<OpenedPlace> serve(const Place& place, const std::vector<std::uint16_t>& ports, Addresses listening) {
+// No other host needs to reach it, so none can. (An IPv6 address is not changed to an IPv4 one: either may be
+// switched off.)
+void only_loopback(Addresses& addresses) {
+  const bool ipv6 = addresses.front().family() == AF_INET6;
+  if (std::ranges::any_of(addresses, [](const auto& address) { return address.is_loopback(); })) {
+    std::erase_if(addresses, [](const auto& address) { return !address.is_loopback(); });
+    return;
+  }
+  if (auto loopback = resolve(ipv6 ? "::1" : "127.0.0.1", 0, Deadline::never()); loopback.ok()) {
+    addresses = std::move(*loopback);
+  }
+}
+
+// Not a warning: most jobs run in networks that are trusted, and there a healthy job is silent.
+void say_if_open(const Place& place, const Job& job, const Addresses& listening) {
+  const bool local =
+      std::ranges::all_of(listening, [](const auto& address) { return address.is_loopback(); });
+  if (local || job.secret) return;
+  log::info(
+      "rendezvous: {} is not authenticated: whoever reaches it can join this job. Set FERRULE_JOB_SECRET "
+      "or FERRULE_JOB_SECRET_FILE on all ranks to change that (docs/security.md)",
+      place.text());
+}
+
+// Each rank opens one connection for each communicator that it is making, and more for calls that overlap.
+std::size_t connections_for(std::int32_t ranks) { return 64 + 8 * static_cast<std::size_t>(ranks); }
+
+Result<OpenedPlace> serve(const Place& place, const Job& job, const std::vector<std::uint16_t>& ports,
+                          ServerOptions options) {
+  options.job = job;
   Status problem;
   for (const std::uint16_t port : ports) {
-    for (SocketAddress& address : listening) address.set_port(port);
-    ServerOptions options;
-    options.addresses = listening;
-    options.job = place.job;
+    for (SocketAddress& address : options.addresses) address.set_port(port);
     auto server = StoreServer::listen(options);
     if (server.ok()) return OpenedPlace{*server, (*server)->addresses().front(), true};
     problem = server.status();
@@ -97,8 +124,7 @@ Result<OpenedPlace> serve(const Place& place, const std::vector<std::uint16_t>& 
                             place.text(), ports.size(), ports.front(), ports.back(), problem.text()));
 }
 
-Result<OpenedPlace> find(const Place& place, const std::vector<std::uint16_t>& ports,
-                         const Addresses& addresses, Deadline deadline) {
+Addresses with_ports(const Addresses& addresses, const std::vector<std::uint16_t>& ports) {
   Addresses candidates;
   for (const std::uint16_t port : ports) {
     for (SocketAddress address : addresses) {
@@ -106,10 +132,15 @@ Result<OpenedPlace> find(const Place& place, const std::vector<std::uint16_t>& p
       candidates.push_back(address);
     }
   }
-  const auto store = TcpStore::connect(candidates, place.job, deadline);
+  return candidates;
+}
+
+Result<OpenedPlace> find(const Place& place, const Job& job, const Addresses& candidates, Deadline deadline) {
+  const auto store = TcpStore::connect(candidates, job, deadline);
   if (store.ok()) return OpenedPlace{*store, (*store)->address(), false};
+  if (store.status().code() != ErrorCode::timeout) return store.status();
   const bool loopback =
-      std::ranges::all_of(addresses, [](const auto& address) { return address.is_loopback(); });
+      std::ranges::all_of(candidates, [](const auto& address) { return address.is_loopback(); });
   return Status(store.status().code(),
                 fmt::format("rendezvous {}: {}.{} Is rank 0 running, and is the address that of its host?",
                             place.text(), store.status().text(),
@@ -132,17 +163,24 @@ Result<OpenedPlace> open_file(const Place& place, const World& world, Deadline d
 
 }  // namespace
 
-Result<OpenedPlace> open_place(const Place& place, const World& world, Deadline deadline) {
+Result<OpenedPlace> open_place(const Place& place, const World& world, const std::optional<SecretKey>& secret,
+                               Deadline deadline) {
   if (place.kind == Place::Kind::file) return open_file(place, world, deadline);
   const auto range = port_range();
   if (!range.ok()) return range.status();
   const std::vector<std::uint16_t> ports = candidate_ports(place, *range);
-  const Result<Addresses> addresses = resolve_hosts(place, deadline);
+  Result<Addresses> addresses = resolve_hosts(place, deadline);
   if (!addresses.ok()) return addresses.status();
-  if (!serves(place, world, *addresses)) return find(place, ports, *addresses, deadline);
+  if (world.is_single_host() && !of_this_host(*addresses).empty()) only_loopback(*addresses);
+  const Job job(place.job, secret);
+  if (!serves(place, world, *addresses)) return find(place, job, with_ports(*addresses, ports), deadline);
   Result<Addresses> listening = listening_addresses(place, world, *addresses);
   if (!listening.ok()) return listening.status();
-  return serve(place, ports, std::move(*listening));
+  say_if_open(place, job, *listening);
+  ServerOptions options;
+  options.addresses = std::move(*listening);
+  options.max_clients = connections_for(world.size);
+  return serve(place, job, ports, std::move(options));
 }
 
 }  // namespace ferrule::rendezvous

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/deadline.hpp"
+#include "base/secret_key.hpp"
 #include "rendezvous/launcher.hpp"
 #include "rendezvous/socket_address.hpp"
 #include "rendezvous/store.hpp"
@@ -18,6 +19,8 @@ struct OpenedPlace {
 };
 
 /// Serves the store if that is this rank's part, else waits for its server by the deadline.
-Result<OpenedPlace> open_place(const Place& place, const World& world, Deadline deadline);
+/// If all ranks are known to be on this host, at its loopback address whatever the place's.
+Result<OpenedPlace> open_place(const Place& place, const World& world, const std::optional<SecretKey>& secret,
+                               Deadline deadline);
 
 }  // namespace ferrule::rendezvous

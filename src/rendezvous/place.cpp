@@ -42,7 +42,8 @@ Result<Place> parse_tcp(std::string_view whole, std::string_view rest) {
     host = rest.substr(0, colon);
     port = rest.substr(colon + 1);
   }
-  const bool odd = std::ranges::any_of(host, [](char c) { return c <= ' ' || c > '~' || c == '/'; });
+  const bool odd = std::ranges::any_of(
+      host, [](char c) { return c <= ' ' || c > '~' || c == '/' || c == '[' || c == ']'; });
   if (host.empty() || odd) return bad_place(whole, "bad host");
   Place place;
   place.hosts = {std::string(host)};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/secret_key.hpp"
+#include "rendezvous/job_secret.hpp"
 #include "rendezvous/memory_store.hpp"
 #include "rendezvous/store_server.hpp"
 #include "rendezvous/tcp_store.hpp"
@@ -98,7 +99,9 @@ Result<std::shared_ptr<Refuge>> Refuge::serve(const std::string& address) {
   if (!addresses.ok()) return addresses.status();
   ServerOptions options;
   options.addresses = {addresses->front()};
-  options.job = *name;
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
+  options.job = Job(*name, *secret);
   const auto server = StoreServer::listen(options);
   if (!server.ok()) return server.status();
   std::string text = fmt::format("{} {} {}", address, (*server)->port(), *name);
@@ -126,15 +129,21 @@ void Refuge::note(const std::string& key) {
 Result<std::shared_ptr<Store>> open_refuge(const std::string& text, Deadline deadline) {
   const Result<Parts> parts = parse(text);
   if (!parts.ok()) return parts.status();
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
+  const Job job(parts->job, *secret);
   while (true) {
-    auto attempt = StoreConnection::open(parts->address, parts->job, deadline);
+    auto attempt = StoreConnection::open(parts->address, job, deadline);
     if (attempt.answer == StoreConnection::Answer::accepted) {
       return std::shared_ptr<Store>(
-          std::make_shared<TcpStore>(parts->address, parts->job, std::move(attempt.connection)));
+          std::make_shared<TcpStore>(parts->address, job, std::move(attempt.connection)));
     }
     // Its port is closed, or another process's.
     if (attempt.answer == StoreConnection::Answer::other_job || attempt.why == std::strerror(ECONNREFUSED)) {
       return Status(ErrorCode::peer_lost, fmt::format("nobody serves {} any more", parts->address.text()));
+    }
+    if (attempt.answer == StoreConnection::Answer::no_access) {
+      return Status(ErrorCode::mismatch, fmt::format("{}: {}", parts->address.text(), attempt.why));
     }
     if (deadline.passed()) {
       return Status(ErrorCode::timeout, fmt::format("{}: {}", parts->address.text(), attempt.why));

@@ -54,9 +54,22 @@ bool is_connected_to_itself(int socket, const SocketAddress& peer) {
   return own.text() == peer.text();
 }
 
+StoreConnection::Attempt strange_answer(const Status& status) {
+  return {StoreConnection::Answer::unreachable,
+          "something listens there, but does not answer as Ferrule does: " + status.text(), nullptr};
+}
+
+StoreConnection::Attempt no_access(std::string_view value) {
+  const auto why = static_cast<NoAccess>(value.empty() ? '\0' : value[0]);
+  std::string text = "it says that this rank does not know the job's secret";
+  if (why == NoAccess::client_has_no_secret) text = "this job has a secret, and this rank has none";
+  if (why == NoAccess::server_has_no_secret) text = "this rank has a job secret, and rank 0 has none";
+  return {StoreConnection::Answer::no_access, std::move(text), nullptr};
+}
+
 }  // namespace
 
-StoreConnection::Attempt StoreConnection::open(const SocketAddress& address, std::string_view job,
+StoreConnection::Attempt StoreConnection::open(const SocketAddress& address, const Job& job,
                                                Deadline deadline) {
   Attempt attempt;
   Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -69,20 +82,61 @@ StoreConnection::Attempt StoreConnection::open(const SocketAddress& address, std
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   std::unique_ptr<StoreConnection> connection(new StoreConnection(std::move(socket)));
-  const auto reply = connection->request(make_frame(StoreOperation::hello, {}, job), deadline);
-  if (!reply.ok()) {
-    attempt.why = "something listens there, but does not answer as Ferrule does: " + reply.status().text();
-  } else if (reply->operation == StoreOperation::ok) {
-    attempt.answer = Answer::accepted;
-    attempt.connection = std::move(connection);
-  } else {
-    attempt.answer = Answer::other_job;
-    attempt.why = "it serves another job";
+  return connection->introduce(connection, job, deadline);
+}
+
+// Says hello; `self` becomes the attempt's if that is answered well.
+StoreConnection::Attempt StoreConnection::introduce(std::unique_ptr<StoreConnection>& self, const Job& job,
+                                                    Deadline deadline) {
+  StoreHello hello;
+  hello.job = job.name;
+  hello.has_secret = job.secret.has_value();
+  if (hello.has_secret) {
+    const Result<std::string> nonce = random_bytes(kNonceBytes);
+    if (!nonce.ok()) return {Answer::unreachable, nonce.status().text(), nullptr};
+    hello.nonce = *nonce;
   }
-  return attempt;
+  const auto reply = request(make_frame(StoreOperation::hello, {}, hello.encode()), deadline);
+  if (!reply.ok()) return strange_answer(reply.status());
+  switch (reply->operation) {
+    case StoreOperation::wrong_job:
+      return {Answer::other_job, "it serves another job", nullptr};
+    case StoreOperation::no_access:
+      return no_access(reply->value);
+    case StoreOperation::ok:
+      if (job.secret)
+        return {Answer::no_access, "it did not ask for the job's secret, so it may not know it", nullptr};
+      return {Answer::accepted, "", std::move(self)};
+    case StoreOperation::challenge:
+      if (job.secret && reply->value.size() == kNonceBytes) {
+        return prove(self, {*job.secret, hello.nonce, reply->value, job.name}, deadline);
+      }
+      [[fallthrough]];
+    default:
+      return strange_answer(Status(ErrorCode::corrupt, "an answer to another question"));
+  }
+}
+
+StoreConnection::Attempt StoreConnection::prove(std::unique_ptr<StoreConnection>& self, Handshake handshake,
+                                                Deadline deadline) {
+  const auto reply =
+      request(make_frame(StoreOperation::proof, {}, handshake.proof_of(Side::client)), deadline);
+  if (!reply.ok()) return strange_answer(reply.status());
+  if (reply->operation == StoreOperation::no_access) return no_access(reply->value);
+  if (reply->operation != StoreOperation::ok || !handshake.accepts_proof_of(Side::server, reply->value)) {
+    return {Answer::no_access, "it could not prove that it knows the job's secret", nullptr};
+  }
+  tags_.emplace(handshake, Side::client);
+  return {Answer::accepted, "", std::move(self)};
 }
 
 Result<StoreConnection::Reply> StoreConnection::request(std::string_view frame, Deadline deadline) {
+  std::string sealed;
+  if (tags_) {
+    sealed = std::string(frame) + tags_->of_next_sent(frame.substr(0, StoreFrame::kHeaderBytes),
+                                                      frame.substr(StoreFrame::kHeaderBytes));
+    frame = sealed;
+  }
   FERRULE_RETURN_IF_ERROR(send(frame, deadline));
   StoreFrame::Header header{};
   FERRULE_RETURN_IF_ERROR(receive(reinterpret_cast<char*>(header.data()), header.size(), deadline));
@@ -90,7 +144,18 @@ Result<StoreConnection::Reply> StoreConnection::request(std::string_view frame, 
   if (!answer.ok()) return answer.status();
   Reply reply{answer->operation, std::string(answer->key_bytes + answer->value_bytes, '\0')};
   FERRULE_RETURN_IF_ERROR(receive(reply.value.data(), reply.value.size(), deadline));
+  if (tags_) FERRULE_RETURN_IF_ERROR(check_tag(header, reply.value, deadline));
   return reply;
+}
+
+Status StoreConnection::check_tag(const StoreFrame::Header& header, std::string_view body,
+                                  Deadline deadline) {
+  std::string tag(SecretKey::kTagBytes, '\0');
+  FERRULE_RETURN_IF_ERROR(receive(tag.data(), tag.size(), deadline));
+  const std::string_view head(reinterpret_cast<const char*>(header.data()), header.size());
+  if (tags_->accept_next_received(head, body, tag)) return Status();
+  return Status(ErrorCode::corrupt,
+                "an answer was not sealed with the job's secret: somebody else's, or damaged");
 }
 
 Status StoreConnection::send(std::string_view bytes, Deadline deadline) {

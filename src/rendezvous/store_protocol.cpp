@@ -29,13 +29,22 @@ bool is_known(StoreOperation operation) {
     case StoreOperation::hello:
     case StoreOperation::set:
     case StoreOperation::get:
+    case StoreOperation::proof:
     case StoreOperation::ok:
     case StoreOperation::absent:
     case StoreOperation::refused:
     case StoreOperation::wrong_job:
+    case StoreOperation::challenge:
+    case StoreOperation::no_access:
       return true;
   }
   return false;
+}
+
+bool is_of_strangers(StoreOperation operation) {
+  return operation == StoreOperation::hello || operation == StoreOperation::proof ||
+         operation == StoreOperation::wrong_job || operation == StoreOperation::challenge ||
+         operation == StoreOperation::no_access;
 }
 
 }  // namespace
@@ -48,8 +57,9 @@ Result<StoreFrame> StoreFrame::parse(const Header& header) {
                    load(header.data() + 8, 4)};
   if (!is_known(frame.operation)) return bad("its operation", header[5]);
   if (frame.key_bytes > Store::kMaxKeyBytes) return bad("its key length", frame.key_bytes);
-  const bool hello = frame.operation == StoreOperation::hello;
-  if (frame.value_bytes > (hello ? kMaxJobBytes : Store::kMaxValueBytes)) {
+  const bool stranger = is_of_strangers(frame.operation);
+  if (stranger && frame.key_bytes != 0) return bad("its key length", frame.key_bytes);
+  if (frame.value_bytes > (stranger ? kMaxStrangerBytes : Store::kMaxValueBytes)) {
     return bad("its value length", frame.value_bytes);
   }
   return frame;

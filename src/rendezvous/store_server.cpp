@@ -8,11 +8,13 @@
 #include <asio/ip/v6_only.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <list>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/log.hpp"
@@ -28,6 +30,18 @@ tcp::endpoint to_endpoint(const SocketAddress& address) {
   endpoint.resize(address.bytes);
   std::memcpy(endpoint.data(), address.get(), address.bytes);
   return endpoint;
+}
+
+std::string describe_refusal(NoAccess why) {
+  switch (why) {
+    case NoAccess::client_has_no_secret:
+      return fmt::format("it has no job secret, and this job has one; {}", kSecretAdvice);
+    case NoAccess::server_has_no_secret:
+      return fmt::format("it has a job secret, and rank 0 has none; {}", kSecretAdvice);
+    case NoAccess::wrong_secret:
+      return fmt::format("it does not know this job's secret; {}", kSecretAdvice);
+  }
+  return "";
 }
 
 asio::error_code listen_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
@@ -103,8 +117,19 @@ class StoreServer::Impl final : public SessionHost {
 
   MemoryStore& memory() { return memory_; }
   const std::vector<SocketAddress>& listening() const { return listening_; }
+  std::size_t awaited_keys() const { return awaited_keys_; }
 
-  bool is_our_job(std::string_view job) const override { return job == options_.job; }
+  const Job& job() const override { return options_.job; }
+
+  // Rank 0's side of the story. Strangers may come again and again: each address is told of once for each
+  // reason, and a few only.
+  void refused(const ServerSession& session, NoAccess why) override {
+    constexpr std::size_t kTold = 8;
+    const asio::ip::address address = session.peer().address();
+    if (told_of_.size() == kTold || !told_of_.emplace(address, why).second) return;
+    log::warn("rendezvous: refused a rank at {}: {}{}", address.to_string(), describe_refusal(why),
+              told_of_.size() == kTold ? "; more of these are not shown" : "");
+  }
 
   bool admit(ServerSession& session) override {
     std::erase_if(strangers_, [&](const auto& stranger) { return stranger.get() == &session; });
@@ -139,6 +164,18 @@ class StoreServer::Impl final : public SessionHost {
       return other.expired() || (!other.owner_before(session) && !session.owner_before(other));
     });
     list.push_back(std::move(session));
+    awaited_keys_ = watchers_.size();
+  }
+
+  void unwatch(const std::string& key, const ServerSession& session) override {
+    const auto found = watchers_.find(key);
+    if (found == watchers_.end()) return;
+    std::erase_if(found->second, [&](const auto& other) {
+      const auto alive = other.lock();
+      return alive == nullptr || alive.get() == &session;
+    });
+    if (found->second.empty()) watchers_.erase(found);
+    awaited_keys_ = watchers_.size();
   }
 
   std::chrono::nanoseconds frame_timeout() const override { return options_.frame_timeout; }
@@ -148,13 +185,22 @@ class StoreServer::Impl final : public SessionHost {
     acceptor.async_accept([this, &acceptor](const asio::error_code& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return accept_later(acceptor);
-      // With connections to spare for others a newcomer replaces the stranger who has been silent the
-      // longest.
-      if (strangers_.size() >= options_.max_strangers) std::shared_ptr(strangers_.front())->close();
+      if (strangers_.size() >= options_.max_strangers) close_a_stranger();
       strangers_.push_back(std::make_shared<ServerSession>(std::move(socket), *this));
       std::shared_ptr(strangers_.back())->start();
       accept(acceptor);
     });
+  }
+
+  // A newcomer replaces the oldest stranger of the address that has the most: so a flood from one host puts
+  // out its own connections, and not a rank's of another host that is about to say hello.
+  void close_a_stranger() {
+    std::map<asio::ip::address, std::size_t> counts;
+    for (const auto& stranger : strangers_) ++counts[stranger->peer().address()];
+    const auto most = std::ranges::max_element(counts, {}, &decltype(counts)::value_type::second);
+    const auto victim = std::ranges::find_if(
+        strangers_, [&](const auto& stranger) { return stranger->peer().address() == most->first; });
+    std::shared_ptr(*victim)->close();
   }
 
   // Out of descriptors, most likely: some will be free again soon.
@@ -168,6 +214,7 @@ class StoreServer::Impl final : public SessionHost {
     if (found == watchers_.end()) return;
     const auto sessions = std::move(found->second);
     watchers_.erase(found);
+    awaited_keys_ = watchers_.size();
     for (const auto& weak : sessions) {
       if (const auto session = weak.lock()) session->key_came(key);
     }
@@ -181,7 +228,9 @@ class StoreServer::Impl final : public SessionHost {
   // On the server's thread only:
   std::list<std::shared_ptr<ServerSession>> strangers_;  // oldest first
   std::map<std::string, std::vector<std::weak_ptr<ServerSession>>> watchers_;
-  std::mutex mutex_;  // guards client_count_
+  std::set<std::pair<asio::ip::address, NoAccess>> told_of_;
+  std::atomic<std::size_t> awaited_keys_ = 0;  // for others to read
+  std::mutex mutex_;                           // guards client_count_
   std::condition_variable idle_;
   std::size_t client_count_ = 0;
   std::thread thread_;
@@ -215,5 +264,6 @@ void StoreServer::forget(std::string_view prefix) { impl_->memory().forget(prefi
 std::string StoreServer::describe() const { return "tcp://" + addresses().front().text(); }
 std::uint16_t StoreServer::port() const { return addresses().front().port(); }
 const std::vector<SocketAddress>& StoreServer::addresses() const { return impl_->listening(); }
+std::size_t StoreServer::awaited_keys() const { return impl_->awaited_keys(); }
 
 }  // namespace ferrule::rendezvous

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/job_secret.hpp"
 #include "rendezvous/memory_store.hpp"
 #include "rendezvous/socket_address.hpp"
 #include "rendezvous/store.hpp"
@@ -16,13 +17,15 @@ namespace ferrule::rendezvous {
 struct ServerOptions {
   /// Listens on these only. With port 0 the system chooses one, the same for all.
   std::vector<SocketAddress> addresses;
-  /// Clients that name another job are turned away.
-  std::string job;
-  /// A connection that has not said hello, or is in the middle of a frame, for longer than this is closed.
+  /// Clients that name another job, or do not know its secret, are turned away.
+  Job job;
+  /// A connection that was not accepted this long after it came, or is in the middle of a frame for longer
+  /// than this, is closed.
   std::chrono::nanoseconds frame_timeout = std::chrono::seconds(10);
-  /// Connections that have not said hello; when there are more, the oldest goes.
+  /// Connections that have not been accepted yet; when there are more, the oldest of the address that has the
+  /// most of them goes.
   std::size_t max_strangers = 128;
-  /// Connections that have.
+  /// Connections that have been.
   std::size_t max_clients = 8192;
   /// How long the destructor waits for clients that are still connected.
   std::chrono::nanoseconds linger = std::chrono::seconds(2);
@@ -46,6 +49,8 @@ class StoreServer final : public Store {
   std::uint16_t port() const;
   /// The addresses that it listens on.
   const std::vector<SocketAddress>& addresses() const;
+  /// How many keys clients wait for.
+  std::size_t awaited_keys() const;
 
   class Impl;
   explicit StoreServer(std::unique_ptr<Impl> impl);

@@ -19,29 +19,74 @@ constexpr auto kAnswerGrace = std::chrono::seconds(2);
 // set() has no deadline of its own.
 constexpr auto kSetTimeout = std::chrono::seconds(30);
 
+// A server that refuses our secret is most likely the job's own, and nothing will change. Most likely:
+// anybody can answer like that on a port that is tried before the right one, so the others get their turn,
+// twice or more.
+constexpr auto kRefusedPatience = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kRefusedPause = std::chrono::milliseconds(400);
+
+class Search {
+ public:
+  Search(const std::vector<SocketAddress>& addresses, const Job& job, Deadline deadline)
+      : addresses_(addresses), job_(job), deadline_(deadline) {}
+
+  /// One try of each address. Null if none accepts us.
+  std::shared_ptr<TcpStore> try_all() {
+    tried_.clear();
+    for (const SocketAddress& address : addresses_) {
+      const Deadline attempt_end = earlier(deadline_, Deadline::after(kLongestAttempt));
+      auto attempt = StoreConnection::open(address, job_, attempt_end);
+      if (attempt.connection) return std::make_shared<TcpStore>(address, job_, std::move(attempt.connection));
+      tried_ += fmt::format("{}{} ({})", tried_.empty() ? "" : ", ", address.text(), attempt.why);
+      if (attempt.answer == StoreConnection::Answer::no_access) note_refusal(address, attempt.why);
+      if (is_refused()) return nullptr;
+    }
+    return nullptr;
+  }
+
+  bool was_refused() const { return patience_.has_value(); }
+  bool is_refused() const { return patience_ && patience_->passed(); }
+  Status refusal() const { return Status(ErrorCode::mismatch, refusal_); }
+  Status timeout() const {
+    if (patience_) return refusal();
+    return Status(ErrorCode::timeout,
+                  fmt::format("found no rendezvous server before the deadline; tried {}", tried_));
+  }
+
+ private:
+  void note_refusal(const SocketAddress& address, const std::string& why) {
+    if (!patience_) patience_ = Deadline::after(kRefusedPatience);
+    refusal_ = fmt::format("the rendezvous server at tcp://{} does not accept this rank: {}; {}",
+                           address.text(), why, kSecretAdvice);
+  }
+
+  const std::vector<SocketAddress>& addresses_;
+  const Job& job_;
+  Deadline deadline_;
+  std::string tried_;
+  std::string refusal_;
+  std::optional<Deadline> patience_;  // since the first refusal
+};
+
 }  // namespace
 
-TcpStore::TcpStore(SocketAddress address, std::string_view job, std::unique_ptr<StoreConnection> first)
-    : address_(address), job_(job) {
+TcpStore::TcpStore(SocketAddress address, Job job, std::unique_ptr<StoreConnection> first)
+    : address_(address), job_(std::move(job)) {
   idle_.push_back(std::move(first));
 }
 
 Result<std::shared_ptr<TcpStore>> TcpStore::connect(const std::vector<SocketAddress>& addresses,
-                                                    std::string_view job, Deadline deadline) {
+                                                    const Job& job, Deadline deadline) {
+  Search search(addresses, job, deadline);
   std::chrono::nanoseconds pause = kFirstPause;
   while (true) {
-    std::string tried;
-    for (const SocketAddress& address : addresses) {
-      auto attempt = StoreConnection::open(address, job, earlier(deadline, Deadline::after(kLongestAttempt)));
-      if (attempt.connection) return std::make_shared<TcpStore>(address, job, std::move(attempt.connection));
-      tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", address.text(), attempt.why);
-    }
+    if (auto store = search.try_all()) return store;
+    if (search.is_refused()) return search.refusal();
+    if (search.was_refused()) pause = kRefusedPause;
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
     // Not another round without time: its reasons would all be "no answer in time".
-    if (!deadline.passed()) continue;
-    return Status(ErrorCode::timeout,
-                  fmt::format("found no rendezvous server before the deadline; tried {}", tried));
+    if (deadline.passed()) return search.timeout();
   }
 }
 
@@ -56,7 +101,8 @@ Result<std::unique_ptr<StoreConnection>> TcpStore::take_connection(Deadline dead
   }
   auto attempt = StoreConnection::open(address_, job_, deadline);
   if (attempt.connection) return std::move(attempt.connection);
-  return Status(ErrorCode::system, attempt.why);
+  const bool refused = attempt.answer == StoreConnection::Answer::no_access;
+  return Status(refused ? ErrorCode::mismatch : ErrorCode::system, attempt.why);
 }
 
 Result<StoreConnection::Reply> TcpStore::request(std::string_view frame, Deadline deadline) {

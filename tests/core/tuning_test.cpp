@@ -16,11 +16,17 @@ class TuningTest : public ::testing::Test {
     std::ofstream(path_) << text;
     tune("file:" + path_);
   }
+  void SetUp() override {
+    const char* before = std::getenv("FERRULE_TUNING");
+    if (before != nullptr) before_ = before;
+  }
   void TearDown() override {
-    ::unsetenv("FERRULE_TUNING");
+    if (before_.empty()) ::unsetenv("FERRULE_TUNING");
+    if (!before_.empty()) ::setenv("FERRULE_TUNING", before_.c_str(), 1);
     std::filesystem::remove(path_);
   }
 
+  std::string before_;
   const std::string path_ = ::testing::TempDir() + "ferrule-tuning-" + std::to_string(::getpid());
 };
 
@@ -69,6 +75,7 @@ TEST_F(TuningTest, AutoIsRawOnAFastLink) {
 }
 
 TEST_F(TuningTest, AutoMeasuresForItself) {
+  tune("measure");
   CommunicatorConfig config;
   config.link = "20mbit,1us";
   config.codec = "auto:int4";
@@ -90,6 +97,7 @@ TEST_F(TuningTest, AutoLeavesAloneWhatItsCodecDoesNotTake) {
 }
 
 TEST_F(TuningTest, TheCallersFirstCollectiveIsNumberZeroAndStatisticsAreItsOwn) {
+  tune("measure");
   auto comms = make_world(3);
   for (const Communicator& comm : comms) {
     const ferruleStats_t stats = comm.stats();

@@ -1,7 +1,6 @@
 // Whatever is sent to the TCP store's port, the job that it serves goes on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "rendezvous/raw_peer.hpp"
 #include "rendezvous/store_protocol.hpp"
 #include "rendezvous/store_server.hpp"
 #include "rendezvous/tcp_store.hpp"
@@ -40,38 +40,14 @@ class HostilePeer : public testing::Test {
     EXPECT_EQ(other.value()->get("before", Deadline::after(seconds(20))).value(), "1");
   }
 
-  Descriptor dial() const {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const SocketAddress& address = server_->addresses()[0];
-    EXPECT_EQ(::connect(socket.get(), address.get(), address.bytes), 0) << std::strerror(errno);
-    return socket;
-  }
-
-  static void send(const Descriptor& socket, std::string_view bytes) {
-    (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-
-  // The server must answer or hang up; what it must not do is leave us waiting.
-  static std::string receive_until_closed(const Descriptor& socket) {
-    std::string all;
-    while (true) {
-      pollfd entry{socket.get(), POLLIN, 0};
-      if (::poll(&entry, 1, 20'000) != 1) {
-        ADD_FAILURE() << "the server neither answered nor closed the connection";
-        return all;
-      }
-      char bytes[4096];
-      const ssize_t got = ::recv(socket.get(), bytes, sizeof(bytes), 0);
-      if (got <= 0) return all;
-      all.append(bytes, static_cast<std::size_t>(got));
-    }
-  }
+  Descriptor dial() const { return rendezvous::dial(server_->addresses()[0]); }
+  static void send(const Descriptor& socket, std::string_view bytes) { send_bytes(socket, bytes); }
 
   std::shared_ptr<StoreServer> server_;
   std::shared_ptr<TcpStore> client_;
 };
 
-std::string hello() { return make_frame(StoreOperation::hello, {}, "job"); }
+std::string hello() { return hello_frame("job"); }
 
 std::string random_bytes(std::mt19937& random, std::size_t count) {
   std::string bytes(count, '\0');
@@ -131,7 +107,7 @@ TEST_F(HostilePeer, OversizedLengthsCloseOnlyThatConnection) {
     EXPECT_EQ(receive_until_closed(socket), ok) << key << ", " << value;
   }
   const Descriptor stranger = dial();
-  send(stranger, with_lengths(StoreOperation::hello, 0, 257));
+  send(stranger, with_lengths(StoreOperation::hello, 0, StoreFrame::kMaxStrangerBytes + 1));
   EXPECT_EQ(receive_until_closed(stranger), "");
   expect_the_job_unharmed();
 }
@@ -144,7 +120,7 @@ TEST_F(HostilePeer, RequestsBeforeAHelloAreNotServed) {
     EXPECT_EQ(receive_until_closed(socket), "");
   }
   const Descriptor other_job = dial();
-  send(other_job, make_frame(StoreOperation::hello, {}, "another"));
+  send(other_job, hello_frame("another"));
   EXPECT_EQ(receive_until_closed(other_job), make_frame(StoreOperation::wrong_job, {}, {}));
   expect_the_job_unharmed();
 }
@@ -216,16 +192,11 @@ TEST_F(HostilePeer, TooManyClientsAreTurnedAway) {
 // The other side: a server that answers nonsense must not harm a client.
 TEST(HostileServer, GarbageIsAnErrorNotACrash) {
   std::mt19937 random(7);
-  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  SocketAddress address = resolve("127.0.0.1", 0, Deadline::after(seconds(5))).value()[0];
-  ASSERT_EQ(::bind(listener.get(), address.get(), address.bytes), 0);
-  ASSERT_EQ(::listen(listener.get(), 16), 0);
-  address.bytes = sizeof(address.storage);
-  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.bytes), 0);
+  const RawListener listener;
   constexpr int kRounds = 200;
   std::thread liar([&] {
     for (int i = 0; i < kRounds; ++i) {
-      const Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const Descriptor socket = listener.accept();
       char request[64];
       (void)::recv(socket.get(), request, sizeof(request), 0);
       std::string answer = i % 2 == 0 ? make_frame(StoreOperation::ok, {}, {}) : "";
@@ -234,7 +205,7 @@ TEST(HostileServer, GarbageIsAnErrorNotACrash) {
     }
   });
   for (int i = 0; i < kRounds; ++i) {
-    auto attempt = StoreConnection::open(address, "job", Deadline::after(seconds(10)));
+    auto attempt = StoreConnection::open(listener.address(), "job", Deadline::after(seconds(10)));
     if (!attempt.connection) {
       EXPECT_FALSE(attempt.why.empty());
       continue;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "rendezvous/fields.hpp"
 #include "rendezvous/gather.hpp"
 #include "rendezvous/wrapped_stores.hpp"
 
@@ -96,6 +97,46 @@ TEST(Join, NamesTheRanksThatAreMissing) {
   for (const auto& one : all) {
     ASSERT_EQ(one.status().code(), ErrorCode::timeout) << one.status().text();
     EXPECT_THAT(one.status().text(), HasSubstr("ranks 2 and 3 of 4 did not arrive within 0.5 s at memory"));
+  }
+}
+
+TEST(Join, WithASecretTheGroupGetsAKeyOfItsOwn) {
+  const auto secret = SecretKey::from_text("the secret of this job");
+  if (!secret.ok()) GTEST_SKIP() << "this build has no libsodium";
+  std::map<std::string, std::uint64_t> groups;  // tag of the key -> communicator
+  for (int group = 0; group < 3; ++group) {
+    MemoryStore store;
+    auto all = requests(3);
+    for (JoinRequest& one : all) one.secret = *secret;
+    for (const auto& member : join_all(store, all, seconds(30))) {
+      ASSERT_TRUE(member.ok()) << member.status().text();
+      ASSERT_TRUE(member->link_key.has_value());
+      const auto [at, added] = groups.emplace(member->link_key->tag("test", {}), member->communicator);
+      EXPECT_EQ(at->second, member->communicator);
+    }
+    EXPECT_EQ(groups.size(), static_cast<std::size_t>(group) + 1);  // the same on all ranks, and new
+  }
+  MemoryStore store;
+  EXPECT_FALSE(join_all(store, requests(1), seconds(30))[0]->link_key.has_value());
+}
+
+// What stands in the store may have been written by anybody.
+TEST(Join, AProblemThatSaysNothingIsAnErrorToo) {
+  MemoryStore store;
+  ASSERT_TRUE(store.set("hello/problem", pack({"0", ""})).ok());
+  const auto result = join(store, request(0, 2), Deadline::after(milliseconds(300)));
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), ErrorCode::corrupt) << result.status().text();
+}
+
+TEST(Join, NumbersThatAreNoneAreRefused) {
+  for (const char* number : {"", "x", "1x", "99999999999999999999999"}) {
+    MemoryStore store;
+    ASSERT_TRUE(
+        store.set("hello/1", pack({"1.0", "2", "b", "id", number, "10.0.0.2", "net", "7", "1", "1"})).ok());
+    const auto result = join(store, request(0, 2), Deadline::after(seconds(5)));
+    ASSERT_EQ(result.status().code(), ErrorCode::mismatch) << number;
+    EXPECT_THAT(result.status().text(), HasSubstr("cannot be read"));
   }
 }
 

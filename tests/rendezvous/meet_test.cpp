@@ -15,7 +15,9 @@
 #include <map>
 #include <thread>
 
+#include "base/secret_key.hpp"
 #include "base/settings.hpp"
+#include "rendezvous/interface.hpp"
 #include "rendezvous/store_server.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "rendezvous/wrapped_stores.hpp"
@@ -287,6 +289,143 @@ TEST(Meet, AnAddressWithoutAServerIsNamedWithTheReason) {
       finish(start_rank(ranks[1])),
       testing::AllOf(HasSubstr("failed timeout"), HasSubstr("tcp://127.0.0.1:" + ranks[1]["MASTER_PORT"]),
                      HasSubstr("Connection refused"), HasSubstr("Is rank 0 running")));
+}
+
+bool can_authenticate() { return !SecretKey::library().empty(); }
+
+void give(std::vector<Environment>& ranks, const std::string& secret) {
+  for (Environment& one : ranks) one["FERRULE_JOB_SECRET"] = secret;
+}
+
+constexpr char kSecret[] = "the secret of this job";
+
+TEST(MeetWithASecret, ByPortAndByFile) {
+  if (!can_authenticate()) GTEST_SKIP() << "this build has no libsodium";
+  auto ranks = plain_ranks(3, "127.0.0.1", free_port());
+  give(ranks, kSecret);
+  expect_met(run_all(ranks), "012");
+  std::string path = (std::filesystem::temp_directory_path() / "ferrule-meet-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  for (Environment& one : ranks) one["FERRULE_RENDEZVOUS"] = "file://" + path;
+  expect_met(run_all(ranks), "012");
+  std::filesystem::remove_all(path);
+}
+
+// Whoever comes first: the one without the secret neither takes the rank's place nor disturbs the others.
+TEST(MeetWithASecret, ImpostorsAreRefusedOnBothSidesAndTheRankStillCounts) {
+  if (!can_authenticate()) GTEST_SKIP() << "this build has no libsodium";
+  const std::uint16_t port = free_port();
+  auto ranks = plain_ranks(3, "127.0.0.1", port);
+  auto impostors = plain_ranks(3, "127.0.0.1", port);
+  give(ranks, kSecret);
+  impostors[2]["FERRULE_JOB_SECRET"] = "the secret of another job";
+  const Process zero = start_rank(ranks[0]);
+  for (const int rank : {1, 2}) {
+    const std::string output = finish(start_rank(impostors[rank]));
+    EXPECT_THAT(output, testing::AllOf(HasSubstr("failed mismatch"), HasSubstr("does not accept this rank"),
+                                       HasSubstr("set FERRULE_JOB_SECRET")));
+  }
+  const auto others = finish_all({start_rank(ranks[1]), start_rank(ranks[2])});
+  const std::string first = finish(zero);
+  expect_met({first, others[0], others[1]}, "012");
+  EXPECT_THAT(first, testing::AllOf(HasSubstr("refused a rank at 127.0.0.1: it has no job secret"),
+                                    HasSubstr("it does not know this job's secret")));
+}
+
+TEST(MeetWithASecret, DifferentOnesAtAFileAreNamed) {
+  if (!can_authenticate()) GTEST_SKIP() << "this build has no libsodium";
+  std::string path = (std::filesystem::temp_directory_path() / "ferrule-meet-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  for (const std::string other : {"", "the secret of another job"}) {
+    auto ranks = plain_ranks(2, "unused", 1);
+    give(ranks, kSecret);
+    ranks[1]["FERRULE_JOB_SECRET"] = other;
+    for (Environment& one : ranks) one["FERRULE_RENDEZVOUS"] = "file://" + path;
+    for (const std::string& output : run_all(ranks)) {
+      EXPECT_THAT(output, testing::AllOf(HasSubstr("failed mismatch"), HasSubstr("secret"),
+                                         HasSubstr("set FERRULE_JOB_SECRET")));
+      EXPECT_THAT(output, testing::Not(HasSubstr(kSecret)));
+    }
+  }
+  std::filesystem::remove_all(path);
+}
+
+TEST(MeetWithASecret, ABuildWithoutLibsodiumSaysSo) {
+  if (can_authenticate()) GTEST_SKIP() << "this build has libsodium";
+  auto ranks = plain_ranks(1, "127.0.0.1", free_port());
+  give(ranks, kSecret);
+  EXPECT_THAT(finish(start_rank(ranks[0])),
+              testing::AllOf(HasSubstr("failed unsupported"), HasSubstr("install libsodium-dev")));
+}
+
+// The example of docs/security.md, as it stands there.
+TEST(MeetWithASecret, AsThePageSays) {
+  if (!can_authenticate()) GTEST_SKIP() << "this build has no libsodium";
+  std::string folder = (std::filesystem::temp_directory_path() / "ferrule-meet-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  auto ranks = plain_ranks(2, "127.0.0.1", free_port());
+  std::vector<Process> processes;
+  for (Environment& one : ranks) {
+    one["HOME"] = folder;
+    one["FERRULE_TIMEOUT"] = "60s";
+    processes.push_back(start(
+        {"sh", "-c", "umask 022; . " FERRULE_SECRET_EXAMPLE "; exec \"$0\" --rank", own_program()}, one));
+    // The first to start makes the file; the others would make one of their own on another host.
+    const std::string file = folder + "/ferrule.secret";
+    for (int i = 0; i < 1000 && !std::filesystem::exists(file); ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+  }
+  expect_met(finish_all(processes), "01");
+  std::filesystem::remove_all(folder);
+}
+
+std::string outward_address() {
+  const auto interfaces = list_interfaces();
+  for (const auto& entry : interfaces.ok() ? *interfaces : std::vector<InterfaceAddress>()) {
+    if (entry.address.family() == AF_INET && !entry.address.is_loopback()) return entry.address.ip();
+  }
+  return "";
+}
+
+TEST(Meet, RanksOfOneHostListenOnLoopbackWhateverTheAddress) {
+  const std::string address = outward_address();
+  if (address.empty()) GTEST_SKIP() << "this host has loopback only";
+  const auto outputs = run_all(torchrun_ranks(2, address, 29500));
+  expect_met(outputs, "01");
+  EXPECT_THAT(outputs[1], HasSubstr("address=127.0.0.1 interface=lo where=tcp://127.0.0.1:"));
+}
+
+// The launcher does not say that all ranks are here, so it listens where it was told, on nothing else, and
+// says who may come.
+TEST(Meet, WithoutASecretAnOpenPortIsMentionedOnce) {
+  const std::string address = outward_address();
+  if (address.empty()) GTEST_SKIP() << "this host has loopback only";
+  auto ranks = plain_ranks(2, address, free_port());
+  for (Environment& one : ranks) one["FERRULE_DEBUG"] = "INFO";
+  auto outputs = run_all(ranks);
+  expect_met(outputs, "01");
+  EXPECT_THAT(outputs[0], HasSubstr("is not authenticated: whoever reaches it can join this job"));
+  EXPECT_EQ(outputs[0].find("is not authenticated"), outputs[0].rfind("is not authenticated"));
+  EXPECT_THAT(outputs[1], HasSubstr("where=tcp://" + address));
+  if (!can_authenticate()) return;
+  give(ranks, kSecret);
+  outputs = run_all(ranks);
+  expect_met(outputs, "01");
+  EXPECT_THAT(outputs[0], testing::Not(HasSubstr("is not authenticated")));
+}
+
+TEST(Meet, ARestartedRankLearnsThatItIsTooLate) {
+  const std::uint16_t port = free_port();
+  auto ranks = plain_ranks(2, "127.0.0.1", port);
+  const std::string place = fmt::format("tcp://127.0.0.1:{}", port);
+  std::thread other([&] { EXPECT_TRUE(meet_at(place, 1, 2, Deadline::after(seconds(60))).ok()); });
+  EXPECT_TRUE(meet_at(place, 0, 2, Deadline::after(seconds(60))).ok());
+  other.join();
+  ranks[1]["FERRULE_RENDEZVOUS"] = place;
+  EXPECT_THAT(
+      finish(start_rank(ranks[1])),
+      testing::AllOf(HasSubstr("failed mismatch: two processes claim rank 1"),
+                     HasSubstr("The first has met the others already"), HasSubstr("start all ranks again")));
 }
 
 TEST(Meet, ThreadsAsRanksAndManyCommunicators) {

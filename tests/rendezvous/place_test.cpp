@@ -26,7 +26,7 @@ TEST(Place, ParsesAddressesOfBothFamilies) {
 TEST(Place, RefusesWhatIsNone) {
   for (const char* text : {"", "tcp://", "tcp://:1", "tcp://a:", "tcp://a:0", "tcp://a:65536", "tcp://a:-1",
                            "tcp://a:1x", "tcp://[::1", "tcp://[::1]80", "tcp://a b:1", "tcp://a/b:1",
-                           "file://relative", "http://a:1", "a:1"}) {
+                           "tcp://a:b:]c", "tcp://[a[b]:1", "file://relative", "http://a:1", "a:1"}) {
     const auto place = parse_place(text);
     EXPECT_EQ(place.status().code(), ErrorCode::invalid_argument) << text;
     EXPECT_NE(place.status().text().find("tcp://host:port"), std::string::npos) << place.status().text();
@@ -81,6 +81,22 @@ TEST(HostList, RefusesWhatIsNone) {
   for (const char* text : {"", "a,,b", "a,", "n[", "n]", "n[1-3", "n[]", "n[x]", "n[3-1]", "n[1-]", "n[[1]]",
                            "n[1-3]]", "n[1-65537]", "n[1-300][1-300]", "n[1-99999999999999999999]"}) {
     EXPECT_EQ(expand_host_list(text).status().code(), ErrorCode::invalid_argument) << text;
+  }
+}
+
+TEST(HostList, EndsWithTheLargestNumber) {
+  EXPECT_EQ(expand_host_list("n[18446744073709551614-18446744073709551615]").value(),
+            (Strings{"n18446744073709551614", "n18446744073709551615"}));
+}
+
+// Names of a hundred thousand characters, 65,536 times, would be 6 GB.
+TEST(HostList, RefusesLongNames) {
+  const std::string longest(255, 'n');
+  EXPECT_EQ(expand_host_list(longest).value(), Strings{longest});
+  for (const std::string& text :
+       {longest + "n", longest + "n[1-65536]", "n[" + std::string(100000, '0') + "1-65000]",
+        "[1-60000]" + std::string(100000, 'n')}) {
+    EXPECT_EQ(expand_host_list(text).status().code(), ErrorCode::invalid_argument) << text.size();
   }
 }
 

@@ -18,6 +18,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
+/// In memory, fewer keep ranks in lockstep, so that each waits for the other's time slices. On a wire, more overflow
+/// the queue where several ranks send to one. See docs/performance.md.
+constexpr std::uint32_t kSharedMemoryInFlight = 16;
+constexpr std::uint32_t kTcpInFlight = 4;
 /// How long cancelling a send may take: UCX completes the sends of a closed endpoint at once.
 constexpr seconds kCancelLimit{2};
 /// UCX's keepalive runs only when it is progressed.
@@ -75,6 +79,7 @@ Caps UcxTransport::caps() const {
   Caps caps;
   caps.best_message_bytes = shared_memory ? kSharedMemoryMessageBytes : kTcpMessageBytes;
   caps.max_message_bytes = kMaxMessageBytes;
+  caps.messages_in_flight = shared_memory ? kSharedMemoryInFlight : kTcpInFlight;
   return caps;
 }
 

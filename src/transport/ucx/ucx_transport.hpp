@@ -105,8 +105,8 @@ class UcxTransport final : public Transport {
   template <class Reached>
   bool drive_until(Deadline deadline, const Reached& reached) {
     const bool shares_cores = ranks_a_core_ > 1;
-    const int offers = shares_cores ? 200 : 40;
-    const int polls = shares_cores ? 1 : 16;
+    const int offers = shares_cores ? 200 : 20;
+    const int polls = shares_cores ? 1 : 64;
     for (;;) {
       Deadline::Clock::time_point before{};
       for (int offer = 0; offer < offers; ++offer) {
