@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "communicator/lineage.hpp"
 #include "rendezvous/launcher.hpp"
 #include "rendezvous/memory_store.hpp"
 #include "transport/decorators/fault.hpp"
@@ -69,20 +70,56 @@ Result<const transport::TransportDesc*> choose_transport(const std::string& aske
                             automatic ? ": install UCX 1.13 or newer and build again" : ""));
 }
 
-/// Ranks must use the same wire before they can tell each other anything else over it.
-Status agree_on_wire(const rendezvous::Meeting& meeting, const std::string& mine) {
-  auto all = meeting.exchange("wire", mine);
+/// What ranks tell each other before they connect.
+struct Card {
+  std::string wire;    ///< the transport, and what is in front of it
+  std::string refuge;  ///< Refuge::text
+};
+
+Card read_card(const std::string& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  return {text.substr(0, end), text.substr(std::min(end + 1, text.size()))};
+}
+
+/// Ranks must use the same wire before they can tell each other anything else over it. Returns all refuges.
+Result<std::vector<std::string>> exchange_cards(const rendezvous::Meeting& meeting, const Card& own) {
+  const std::string& mine = own.wire;
+  auto all = meeting.exchange("card", mine + "\n" + own.refuge);
   FERRULE_RETURN_IF_ERROR(all.status());
+  std::vector<std::string> refuges;
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    if ((*all)[rank] == mine) continue;
+    const Card card = read_card((*all)[rank]);
+    refuges.push_back(card.refuge);
+    if (card.wire == mine) continue;
     return Status(
         ErrorCode::mismatch,
         fmt::format("ranks disagree about the transport: {} on {} but {} on {}. Set FERRULE_TRANSPORT and "
                     "FERRULE_LINK alike on all ranks",
-                    mine, meeting.membership.describe(meeting.membership.rank), (*all)[rank],
+                    mine, meeting.membership.describe(meeting.membership.rank), card.wire,
                     meeting.membership.describe(static_cast<std::int32_t>(rank))));
   }
-  return {};
+  return refuges;
+}
+
+/// Where all ranks are on one host and share its addresses, nobody else needs to reach a refuge.
+std::string refuge_address(const transport::Membership& membership) {
+  const transport::Peer& self = membership.peers[static_cast<std::size_t>(membership.rank)];
+  const bool local = std::all_of(membership.peers.begin(), membership.peers.end(), [&](const auto& peer) {
+    return peer.host_id == self.host_id && peer.address == self.address;
+  });
+  if (!local) return self.address;
+  return self.address.find(':') != std::string::npos ? "::1" : "127.0.0.1";
+}
+
+/// Null where none can be served: then the communicator works, but cannot be split, and this rank cannot lead
+/// a shrink.
+std::shared_ptr<rendezvous::Refuge> find_refuge(const transport::Membership& membership, bool one_process) {
+  if (one_process || membership.size() == 1) return rendezvous::Refuge::of_threads();
+  auto refuge = rendezvous::Refuge::at(refuge_address(membership));
+  if (refuge.ok()) return *refuge;
+  log::warn("{} serves no refuge, which split and shrink need: {}", membership.describe(membership.rank),
+            refuge.status().text());
+  return nullptr;
 }
 
 Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport::Transport> transport,
@@ -100,13 +137,37 @@ Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport
   return transport;
 }
 
-MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Config& config,
-                                   const Settings& settings, Deadline deadline, bool one_process = false) {
+struct Start {
+  Settings settings;
+  Deadline deadline;
+};
+
+/// Beside what ranks have met with.
+struct Making {
+  const Config& config;
+  Start start;
+  bool one_process = false;
+  bool plant_faults = true;
+  Descent descent = {};
+};
+
+Descent first_descent(const rendezvous::Meeting& meeting, const Making& making) {
+  Descent descent;
+  descent.lineage = std::make_shared<Lineage>(meeting.membership, making.config, making.one_process);
+  for (std::int32_t rank = 0; rank < meeting.membership.size(); ++rank) descent.root_ranks.push_back(rank);
+  return descent;
+}
+
+MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Making& making) {
+  const Config& config = making.config;
+  const Settings& settings = making.start.settings;
+  const bool one_process = making.one_process;
   const auto pick = [](const std::string& given, const std::string& setting) {
     return given.empty() ? setting : given;
   };
   const std::string link = pick(config.link, settings.text("FERRULE_LINK"));
-  const std::string fault = pick(config.fault, settings.text("FERRULE_FAULT"));
+  const std::string fault =
+      making.plant_faults ? pick(config.fault, settings.text("FERRULE_FAULT")) : std::string();
   auto defaults = make_defaults(config, settings);
   FERRULE_RETURN_IF_ERROR(defaults.status());
   // A planted fault counts the messages of the caller's collectives.
@@ -114,20 +175,28 @@ MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Con
   auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
                                one_process);
   FERRULE_RETURN_IF_ERROR(desc.status());
-  FERRULE_RETURN_IF_ERROR(agree_on_wire(meeting, fmt::format("{} link '{}'", (*desc)->name, link)));
-  auto transport = (*desc)->connect(meeting.membership, meeting.exchange, deadline);
+  const auto refuge = find_refuge(meeting.membership, one_process);
+  auto refuges = exchange_cards(
+      meeting, {fmt::format("{} link '{}'", (*desc)->name, link), refuge == nullptr ? "" : refuge->text()});
+  FERRULE_RETURN_IF_ERROR(refuges.status());
+  auto transport = (*desc)->connect(meeting.membership, meeting.exchange, making.start.deadline);
   FERRULE_RETURN_IF_ERROR(transport.status());
   auto decorated = decorate(std::move(transport).value(), link, fault);
   FERRULE_RETURN_IF_ERROR(decorated.status());
   log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
             meeting.membership.size(), meeting.where, (*decorated)->name());
-  return Communicator::make(std::move(decorated).value(), meeting.membership, std::move(defaults).value());
+  auto made =
+      Communicator::make(std::move(decorated).value(), meeting.membership, std::move(defaults).value());
+  FERRULE_RETURN_IF_ERROR(made.status());
+  Descent descent = making.descent;
+  if (descent.lineage == nullptr) {
+    descent = first_descent(meeting, making);
+    descent.lineage->refuge = refuge;
+    descent.lineage->refuges = std::move(*refuges);
+  }
+  (*made)->set_descent(std::move(descent));
+  return made;
 }
-
-struct Start {
-  Settings settings;
-  Deadline deadline;
-};
 
 Result<Start> start(const Config& config) {
   auto settings = Settings::from_environment();
@@ -146,7 +215,7 @@ MadeCommunicator connect_at(std::string_view place, std::int32_t rank, std::int3
   FERRULE_RETURN_IF_ERROR(started.status());
   auto meeting = rendezvous::meet_at(place, rank, size, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline);
+  return make_communicator(*meeting, {config, *started});
 }
 
 MadeCommunicator connect_from_environment(const Config& config) {
@@ -158,7 +227,7 @@ MadeCommunicator connect_from_environment(const Config& config) {
   if (world->rank == 0) log::info("{}", world->describe());
   auto meeting = rendezvous::meet(*world, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline);
+  return make_communicator(*meeting, {config, *started});
 }
 
 MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const rendezvous::Party& party,
@@ -169,7 +238,17 @@ MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const
   FERRULE_RETURN_IF_ERROR(started.status());
   auto meeting = rendezvous::meet_through(std::move(store), party, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline, one_process);
+  return make_communicator(*meeting, {config, *started, one_process});
+}
+
+MadeCommunicator connect_again(const Reunion& reunion) {
+  log::set_thread_rank(reunion.party.rank);
+  auto settings = Settings::from_environment();
+  FERRULE_RETURN_IF_ERROR(settings.status());
+  auto meeting = rendezvous::meet_again(reunion.store, reunion.party, reunion.interface, reunion.deadline);
+  FERRULE_RETURN_IF_ERROR(meeting.status());
+  return make_communicator(
+      *meeting, {reunion.config, {*settings, reunion.deadline}, reunion.one_process, false, reunion.descent});
 }
 
 Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config) {
