@@ -124,6 +124,26 @@ FERRULE_API ferruleResult_t ferruleCommInitStore(ferruleComm_t* comm, int nranks
 FERRULE_API ferruleResult_t ferruleCommInitLocal(ferruleComm_t* comms, int nranks,
                                                  const ferruleConfig_t* config);
 
+/* The ranks of `parent` that give the same `color` become a communicator, ordered by (key, rank in parent). A
+ * negative color takes no part: *child is NULL then. A collective of the parent: all its ranks call it, in
+ * the same place among its other collectives. The child has the parent's settings and a life of its own: both
+ * may be used at the same time, and closed in any order. */
+FERRULE_API ferruleResult_t ferruleCommSplit(ferruleComm_t parent, int color, int key, ferruleComm_t* child);
+
+/* What becomes of residuals in a communicator that a shrink has made. */
+typedef enum {
+  ferruleKeepResiduals = 0,  /* each rank's own go on; those of the dead are lost */
+  ferruleResetResiduals = 1, /* this rank's are zeroed at their first use in it */
+  ferruleResidualPolicyReserved = 0x7fffffff
+} ferruleResidualPolicy_t;
+
+/* After ferrulePeerLost, ferruleTimeout, ferruleAborted or ferruleCorrupt: those that are left go on without
+ * the dead, in their old order. All survivors call it, within the timeout of the communicator. Ends what is
+ * pending on `broken`, which must still be destroyed (afterwards: a rank that has destroyed it counts as
+ * gone). An error, e.g. because another rank has died meanwhile, leaves all as it was: call it again. */
+FERRULE_API ferruleResult_t ferruleCommShrink(ferruleComm_t broken, ferruleComm_t* smaller,
+                                              ferruleResidualPolicy_t residuals);
+
 FERRULE_API ferruleResult_t ferruleCommRank(ferruleComm_t comm, int* rank);
 FERRULE_API ferruleResult_t ferruleCommSize(ferruleComm_t comm, int* nranks);
 /* "loopback", "ucx", "ucx+throttle", ...; valid while the communicator lives. */

@@ -154,6 +154,20 @@ class Communicator {
     return comms;
   }
 
+  /// Those of the same colour, ordered by (key, rank here). A negative colour: a communicator that is none
+  /// (handle() is null). All ranks call it.
+  Result<Communicator> split(int color, int key = 0) const {
+    ferruleComm_t child = nullptr;
+    FERRULE_RETURN_IF_ERROR(detail::to_status(ferruleCommSplit(handle_.get(), color, key, &child)));
+    return Communicator(child);
+  }
+  /// Those that are left of this communicator, which is broken. All survivors call it; after an error, again.
+  Result<Communicator> shrink(ferruleResidualPolicy_t residuals = ferruleKeepResiduals) const {
+    ferruleComm_t smaller = nullptr;
+    FERRULE_RETURN_IF_ERROR(detail::to_status(ferruleCommShrink(handle_.get(), &smaller, residuals)));
+    return Communicator(smaller);
+  }
+
   explicit Communicator(ferruleComm_t handle) : handle_(handle) {}
 
   int rank() const {

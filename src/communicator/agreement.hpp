@@ -46,8 +46,8 @@ struct Intent {
 /// Used by the transport's owner only.
 class Agreement {
  public:
-  Agreement(ControlPlane& control, const transport::Membership& membership)
-      : control_(control), membership_(membership) {}
+  Agreement(ControlPlane& control, const transport::Membership& membership, std::uint32_t first_sequence)
+      : control_(control), membership_(membership), current_(first_sequence) {}
 
   /// Begins a collective; call step() until it returns true. What peers have said of it already is taken up.
   void begin(const Intent& intent);
@@ -96,7 +96,7 @@ class Agreement {
   ControlPlane& control_;
   const transport::Membership& membership_;
   std::array<std::optional<Record>, kHistory> history_;
-  std::uint32_t current_ = 0;
+  std::uint32_t current_;
   std::uint32_t round_ = 0;
   bool round_sent_ = false;
   std::map<std::pair<std::uint32_t, std::pair<std::int32_t, std::uint32_t>>, Heard>

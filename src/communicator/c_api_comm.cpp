@@ -6,6 +6,7 @@
 
 #include "communicator/c_api.hpp"
 #include "communicator/c_store.hpp"
+#include "communicator/regroup.hpp"
 
 namespace ferrule::c_api {
 namespace {
@@ -87,6 +88,30 @@ ferruleResult_t ferruleCommInitLocal(ferruleComm_t* comms, int nranks, const fer
     FERRULE_RETURN_IF_ERROR(made.status());
     for (std::size_t i = 0; i < made->size(); ++i) comms[i] = new ferruleComm{std::move((*made)[i])};
     return {};
+  });
+}
+
+ferruleResult_t ferruleCommSplit(ferruleComm_t parent, int color, int key, ferruleComm_t* child) {
+  return guarded([&]() -> Status {
+    FERRULE_RETURN_IF_ERROR(check_new_comm(child));
+    if (parent == nullptr) return null_argument("parent");
+    auto made = communicator::split(*parent->communicator, color, key);
+    if (made.ok() && *made == nullptr) return {};
+    return hand_over(std::move(made), child);
+  });
+}
+
+ferruleResult_t ferruleCommShrink(ferruleComm_t broken, ferruleComm_t* smaller,
+                                  ferruleResidualPolicy_t residuals) {
+  return guarded([&]() -> Status {
+    FERRULE_RETURN_IF_ERROR(check_new_comm(smaller));
+    if (broken == nullptr) return null_argument("broken");
+    if (residuals != ferruleKeepResiduals && residuals != ferruleResetResiduals) {
+      return Status(ErrorCode::invalid_argument,
+                    fmt::format("{} is no residual policy", static_cast<int>(residuals)));
+    }
+    const bool reset = residuals == ferruleResetResiduals;
+    return hand_over(communicator::shrink(*broken->communicator, reset), smaller);
   });
 }
 

@@ -79,7 +79,8 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
                  take_word(message);
                  interrupt_.store(true, std::memory_order_relaxed);
                }),
-      agreement_(control_, membership_) {
+      agreement_(control_, membership_, defaults_.first_sequence) {
+  next_sequence_ = defaults_.first_sequence;
   const transport::Caps caps = transport_->caps();
   environment_.rank = membership_.rank;
   environment_.world = membership_.size();
@@ -116,6 +117,12 @@ Communicator::~Communicator() {
   progress_.notify_all();
   lock.unlock();
   if (progress_thread_.joinable()) progress_thread_.join();
+  // Those who wait for this rank in a collective that it will never begin need not wait in vain. Whoever
+  // makes no more calls does not care.
+  if (broken_.ok()) {
+    agreement_.tell_failed(
+        next_sequence_, Status(ErrorCode::peer_lost, membership_.describe(membership_.rank) + " has left"));
+  }
   control_.flush(Deadline::after(std::chrono::seconds(1)));
 }
 
@@ -126,6 +133,11 @@ void Communicator::close() {
   const bool left = !queue_.empty();
   lock.unlock();
   if (left) abort();
+}
+
+bool Communicator::is_broken() {
+  const std::lock_guard lock(mutex_);
+  return !broken_.ok();
 }
 
 Stats Communicator::stats() {

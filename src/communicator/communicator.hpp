@@ -16,6 +16,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/deadline.hpp"
 #include "communicator/agreement.hpp"
@@ -31,6 +33,16 @@
 
 namespace ferrule::communicator {
 
+struct Lineage;
+
+/// Where a communicator comes from: see lineage.hpp.
+struct Descent {
+  std::shared_ptr<Lineage> lineage;
+  std::vector<std::int32_t> root_ranks;  ///< by rank: which rank of the lineage's first communicator it is
+  std::uint32_t generation = 0;          ///< shrinks since that one
+  std::uint32_t reset_before = 0;        ///< residuals that an earlier generation used last start at zero
+};
+
 /// What holds for all collectives of a communicator.
 struct Defaults {
   std::string codec = "none";
@@ -45,9 +57,10 @@ struct Defaults {
   std::uint32_t threads = 1;  ///< that encode and decode
   std::string trace;          ///< file; empty: none
   bool checksum = false;
-  bool check_identity = false;   ///< compare a hash of each result across ranks
-  bool check_nonfinite = false;  ///< refuse NaN and Inf in what a rank puts in
-  bool disable = false;          ///< nothing is compressed, whatever the calls say
+  bool check_identity = false;       ///< compare a hash of each result across ranks
+  bool check_nonfinite = false;      ///< refuse NaN and Inf in what a rank puts in
+  bool disable = false;              ///< nothing is compressed, whatever the calls say
+  std::uint32_t first_sequence = 0;  ///< sequence numbers wrap; for the test of that
 };
 
 /// Arguments of one all-reduce. Empty texts: the defaults.
@@ -98,6 +111,13 @@ class Communicator {
   std::int32_t size() const { return membership_.size(); }
   const std::string& transport_name() const { return transport_name_; }
   const transport::Membership& membership() const { return membership_; }
+  std::chrono::nanoseconds timeout() const { return defaults_.timeout; }
+  /// Set once, by whoever makes it.
+  void set_descent(Descent descent) { descent_ = std::move(descent); }
+  const Descent& descent() const { return descent_; }
+  /// How many splits there were before this one.
+  std::uint32_t count_split() { return splits_.fetch_add(1); }
+  bool is_broken();
   /// What choices go by; the same on all ranks.
   Tuning tuning();
   Stats stats();
@@ -139,6 +159,7 @@ class Communicator {
   bool drive(Work& work, Deadline until);
   Status drive_to_end(Work& work, Deadline until, bool& done);
   Status begin(Work& work);
+  Status take_residual(Work& work);
   Result<bool> agree(Work& work, Deadline until);
   Status settle_disagreement(const Work& work, const Status& seen);
   void fail(Work& work, const Status& why);
@@ -163,6 +184,8 @@ class Communicator {
   const transport::Membership membership_;
   const Defaults defaults_;
   const std::string transport_name_;
+  Descent descent_;
+  std::atomic<std::uint32_t> splits_{0};
 
   // Under mutex_.
   plan::Environment environment_;

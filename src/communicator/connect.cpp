@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/settings.hpp"
+#include "communicator/lineage.hpp"
 #include "rendezvous/launcher.hpp"
 #include "rendezvous/memory_store.hpp"
 #include "transport/decorators/fault.hpp"
@@ -19,7 +20,7 @@ namespace ferrule::communicator {
 namespace {
 
 /// What the caller gave, or else the setting.
-const std::string& pick(const std::string& given, const std::string& setting) {
+std::string pick(const std::string& given, const std::string& setting) {
   return given.empty() ? setting : given;
 }
 
@@ -41,8 +42,6 @@ Result<Defaults> make_defaults(const Config& config, const Settings& settings) {
   auto tuning = TuningSource::parse(settings.text("FERRULE_TUNING"));
   FERRULE_RETURN_IF_ERROR(tuning.status());
   defaults.tuning = *tuning;
-  // A planted fault counts the messages of the caller's collectives.
-  if (!pick(config.fault, settings.text("FERRULE_FAULT")).empty()) defaults.tuning = TuningSource{};
   const std::string& check = settings.text("FERRULE_CHECK");
   defaults.check_identity = check == "identity" || check == "all";
   defaults.check_nonfinite = check == "nonfinite" || check == "all";
@@ -76,20 +75,56 @@ Result<const transport::TransportDesc*> choose_transport(const std::string& aske
                             automatic ? ": install UCX 1.13 or newer and build again" : ""));
 }
 
-/// Ranks must use the same wire before they can tell each other anything else over it.
-Status agree_on_wire(const rendezvous::Meeting& meeting, const std::string& mine) {
-  auto all = meeting.exchange("wire", mine);
+/// What ranks tell each other before they connect.
+struct Card {
+  std::string wire;    ///< the transport, and what is in front of it
+  std::string refuge;  ///< Refuge::text
+};
+
+Card read_card(const std::string& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  return {text.substr(0, end), text.substr(std::min(end + 1, text.size()))};
+}
+
+/// Ranks must use the same wire before they can tell each other anything else over it. Returns all refuges.
+Result<std::vector<std::string>> exchange_cards(const rendezvous::Meeting& meeting, const Card& own) {
+  const std::string& mine = own.wire;
+  auto all = meeting.exchange("card", mine + "\n" + own.refuge);
   FERRULE_RETURN_IF_ERROR(all.status());
+  std::vector<std::string> refuges;
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    if ((*all)[rank] == mine) continue;
+    const Card card = read_card((*all)[rank]);
+    refuges.push_back(card.refuge);
+    if (card.wire == mine) continue;
     return Status(
         ErrorCode::mismatch,
         fmt::format("ranks disagree about the transport: {} on {} but {} on {}. Set FERRULE_TRANSPORT and "
                     "FERRULE_LINK alike on all ranks",
-                    mine, meeting.membership.describe(meeting.membership.rank), (*all)[rank],
+                    mine, meeting.membership.describe(meeting.membership.rank), card.wire,
                     meeting.membership.describe(static_cast<std::int32_t>(rank))));
   }
-  return {};
+  return refuges;
+}
+
+/// Where all ranks are on one host and share its addresses, nobody else needs to reach a refuge.
+std::string refuge_address(const transport::Membership& membership) {
+  const transport::Peer& self = membership.peers[static_cast<std::size_t>(membership.rank)];
+  const bool local = std::all_of(membership.peers.begin(), membership.peers.end(), [&](const auto& peer) {
+    return peer.host_id == self.host_id && peer.address == self.address;
+  });
+  if (!local) return self.address;
+  return self.address.find(':') != std::string::npos ? "::1" : "127.0.0.1";
+}
+
+/// Null where none can be served: then the communicator works, but cannot be split, and this rank cannot lead
+/// a shrink.
+std::shared_ptr<rendezvous::Refuge> find_refuge(const transport::Membership& membership, bool one_process) {
+  if (one_process || membership.size() == 1) return rendezvous::Refuge::of_threads();
+  auto refuge = rendezvous::Refuge::at(refuge_address(membership));
+  if (refuge.ok()) return *refuge;
+  log::warn("{} serves no refuge, which split and shrink need: {}", membership.describe(membership.rank),
+            refuge.status().text());
+  return nullptr;
 }
 
 Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport::Transport> transport,
@@ -107,37 +142,78 @@ Result<std::unique_ptr<transport::Transport>> decorate(std::unique_ptr<transport
   return transport;
 }
 
-Result<std::unique_ptr<transport::Transport>> open_transport(const rendezvous::Meeting& meeting,
-                                                             const Config& config, const Settings& settings,
-                                                             Deadline deadline, bool one_process) {
-  const std::string& link = pick(config.link, settings.text("FERRULE_LINK"));
-  auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
-                               one_process);
-  FERRULE_RETURN_IF_ERROR(desc.status());
-  FERRULE_RETURN_IF_ERROR(agree_on_wire(meeting, fmt::format("{} link '{}'", (*desc)->name, link)));
-  auto transport = (*desc)->connect(meeting.membership, meeting.exchange, deadline);
-  FERRULE_RETURN_IF_ERROR(transport.status());
-  auto decorated =
-      decorate(std::move(transport).value(), link, pick(config.fault, settings.text("FERRULE_FAULT")));
-  FERRULE_RETURN_IF_ERROR(decorated.status());
-  log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
-            meeting.membership.size(), meeting.where, (*decorated)->name());
-  return decorated;
-}
-
-MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Config& config,
-                                   const Settings& settings, Deadline deadline, bool one_process = false) {
-  auto defaults = make_defaults(config, settings);
-  FERRULE_RETURN_IF_ERROR(defaults.status());
-  auto transport = open_transport(meeting, config, settings, deadline, one_process);
-  FERRULE_RETURN_IF_ERROR(transport.status());
-  return Communicator::make(std::move(transport).value(), meeting.membership, std::move(defaults).value());
-}
-
 struct Start {
   Settings settings;
   Deadline deadline;
 };
+
+/// Beside what ranks have met with.
+struct Making {
+  const Config& config;
+  Start start;
+  bool one_process = false;
+  bool plant_faults = true;
+  Descent descent = {};
+};
+
+/// A transport, and where ranks may meet again.
+struct Opened {
+  std::unique_ptr<transport::Transport> transport;
+  std::shared_ptr<rendezvous::Refuge> refuge;
+  std::vector<std::string> refuges;  ///< of each rank
+};
+
+Descent first_descent(const rendezvous::Meeting& meeting, const Making& making) {
+  Descent descent;
+  descent.lineage = std::make_shared<Lineage>(meeting.membership, making.config, making.one_process);
+  for (std::int32_t rank = 0; rank < meeting.membership.size(); ++rank) descent.root_ranks.push_back(rank);
+  return descent;
+}
+
+std::string fault_of(const Making& making) {
+  return making.plant_faults ? pick(making.config.fault, making.start.settings.text("FERRULE_FAULT"))
+                             : std::string();
+}
+
+Result<Opened> open_transport(const rendezvous::Meeting& meeting, const Making& making) {
+  const Config& config = making.config;
+  const Settings& settings = making.start.settings;
+  const std::string link = pick(config.link, settings.text("FERRULE_LINK"));
+  auto desc = choose_transport(pick(config.transport, settings.text("FERRULE_TRANSPORT")), meeting.membership,
+                               making.one_process);
+  FERRULE_RETURN_IF_ERROR(desc.status());
+  const auto refuge = find_refuge(meeting.membership, making.one_process);
+  auto refuges = exchange_cards(
+      meeting, {fmt::format("{} link '{}'", (*desc)->name, link), refuge == nullptr ? "" : refuge->text()});
+  FERRULE_RETURN_IF_ERROR(refuges.status());
+  auto transport = (*desc)->connect(meeting.membership, meeting.exchange, making.start.deadline);
+  FERRULE_RETURN_IF_ERROR(transport.status());
+  auto decorated = decorate(std::move(transport).value(), link, fault_of(making));
+  FERRULE_RETURN_IF_ERROR(decorated.status());
+  log::info("{} of {} joined at {} over {}", meeting.membership.describe(meeting.membership.rank),
+            meeting.membership.size(), meeting.where, (*decorated)->name());
+  return Opened{std::move(decorated).value(), refuge, std::move(refuges).value()};
+}
+
+MadeCommunicator make_communicator(const rendezvous::Meeting& meeting, const Making& making) {
+  auto defaults = make_defaults(making.config, making.start.settings);
+  FERRULE_RETURN_IF_ERROR(defaults.status());
+  // A planted fault counts the messages of the caller's collectives.
+  if (!fault_of(making).empty()) defaults->tuning = TuningSource{};
+  auto opened = open_transport(meeting, making);
+  FERRULE_RETURN_IF_ERROR(opened.status());
+  auto made =
+      Communicator::make(std::move(opened->transport), meeting.membership, std::move(defaults).value());
+  FERRULE_RETURN_IF_ERROR(made.status());
+  Descent descent = making.descent;
+  if (descent.lineage == nullptr) {
+    descent = first_descent(meeting, making);
+    descent.lineage->refuge = opened->refuge;
+    descent.lineage->refuges = std::move(opened->refuges);
+  }
+  (*made)->set_descent(std::move(descent));
+  return made;
+}
 
 Result<Start> start(const Config& config) {
   auto settings = Settings::from_environment();
@@ -151,7 +227,11 @@ Result<Start> start(const Config& config) {
 Result<Defaults> defaults_of(const Config& config) {
   auto settings = Settings::from_environment();
   FERRULE_RETURN_IF_ERROR(settings.status());
-  return make_defaults(config, *settings);
+  auto defaults = make_defaults(config, *settings);
+  // A planted fault counts the messages of the caller's collectives.
+  const bool is_faulty = !pick(config.fault, settings->text("FERRULE_FAULT")).empty();
+  if (defaults.ok() && is_faulty) defaults->tuning = TuningSource{};
+  return defaults;
 }
 
 Result<std::unique_ptr<transport::Transport>> connect_transport(const rendezvous::Meeting& meeting,
@@ -159,7 +239,9 @@ Result<std::unique_ptr<transport::Transport>> connect_transport(const rendezvous
                                                                 bool one_process) {
   auto settings = Settings::from_environment();
   FERRULE_RETURN_IF_ERROR(settings.status());
-  return open_transport(meeting, config, *settings, deadline, one_process);
+  auto opened = open_transport(meeting, Making{config, Start{*settings, deadline}, one_process});
+  FERRULE_RETURN_IF_ERROR(opened.status());
+  return std::move(opened->transport);
 }
 
 MadeCommunicator connect_at(std::string_view place, std::int32_t rank, std::int32_t size,
@@ -170,7 +252,7 @@ MadeCommunicator connect_at(std::string_view place, std::int32_t rank, std::int3
   FERRULE_RETURN_IF_ERROR(started.status());
   auto meeting = rendezvous::meet_at(place, rank, size, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline);
+  return make_communicator(*meeting, {config, *started});
 }
 
 MadeCommunicator connect_from_environment(const Config& config) {
@@ -182,7 +264,7 @@ MadeCommunicator connect_from_environment(const Config& config) {
   if (world->rank == 0) log::info("{}", world->describe());
   auto meeting = rendezvous::meet(*world, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline);
+  return make_communicator(*meeting, {config, *started});
 }
 
 MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const rendezvous::Party& party,
@@ -193,7 +275,17 @@ MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const
   FERRULE_RETURN_IF_ERROR(started.status());
   auto meeting = rendezvous::meet_through(std::move(store), party, started->deadline);
   FERRULE_RETURN_IF_ERROR(meeting.status());
-  return make_communicator(*meeting, config, started->settings, started->deadline, one_process);
+  return make_communicator(*meeting, {config, *started, one_process});
+}
+
+MadeCommunicator connect_again(const Reunion& reunion) {
+  log::set_thread_rank(reunion.party.rank);
+  auto settings = Settings::from_environment();
+  FERRULE_RETURN_IF_ERROR(settings.status());
+  auto meeting = rendezvous::meet_again(reunion.store, reunion.party, reunion.interface, reunion.deadline);
+  FERRULE_RETURN_IF_ERROR(meeting.status());
+  return make_communicator(
+      *meeting, {reunion.config, {*settings, reunion.deadline}, reunion.one_process, false, reunion.descent});
 }
 
 Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config) {

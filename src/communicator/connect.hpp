@@ -40,6 +40,17 @@ MadeCommunicator connect_from_environment(const Config& config);
 /// Through a store of the caller's. `one_process`: all ranks are threads of this process.
 MadeCommunicator connect_through(std::shared_ptr<rendezvous::Store> store, const rendezvous::Party& party,
                                  const Config& config, bool one_process = false);
+/// Ranks that have met before.
+struct Reunion {
+  std::shared_ptr<rendezvous::Store> store;
+  rendezvous::Party party;
+  rendezvous::OwnInterface interface;
+  Config config;  ///< but for planted faults: they were for the first one
+  bool one_process = false;
+  Descent descent;  ///< without a lineage: the first of a new one
+  Deadline deadline = Deadline::never();
+};
+MadeCommunicator connect_again(const Reunion& reunion);
 /// All ranks in this process.
 Result<std::vector<std::unique_ptr<Communicator>>> connect_local(std::int32_t size, const Config& config);
 

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "communicator/communicator.hpp"
+#include "communicator/lineage.hpp"
 #include "communicator/nonfinite.hpp"
 #include "communicator/result_hash.hpp"
 
@@ -83,7 +84,17 @@ Status Communicator::begin(Work& work) {
   agreement_.begin(work.intent);
   roll_.begin(work.intent.sequence);
   if (defaults_.check_nonfinite) FERRULE_RETURN_IF_ERROR(refuse_nonfinite(work));
-  if (work.residual != nullptr) FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
+  return work.residual != nullptr ? take_residual(work) : Status();
+}
+
+// What an earlier generation has left behind is kept, unless the shrink was told otherwise.
+Status Communicator::take_residual(Work& work) {
+  FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
+  const std::uint64_t lineage = descent_.lineage == nullptr ? 0 : descent_.lineage->root.communicator;
+  const residual::LastUse last = work.residual->note_use({lineage, descent_.generation});
+  if (last.lineage == lineage && last.generation < descent_.reset_before) {
+    std::fill_n(work.residual->values(), work.residual->count(), 0.0F);
+  }
   return {};
 }
 

@@ -74,7 +74,15 @@ struct Gathered {
   std::optional<SecretKey> secret;
   std::optional<SocketAddress> address;
   bool single_host = false;
+  std::optional<OwnInterface> interface = std::nullopt;  ///< chosen here, if none
 };
+
+Result<OwnInterface> interface_of(const Gathered& gathered) {
+  if (gathered.interface) return *gathered.interface;
+  const auto choice = choose_interface(gathered.address, gathered.single_host);
+  if (!choice.ok()) return choice.status();
+  return OwnInterface{choice->ip, choice->name};
+}
 
 // Keys of the group alone, with values that only holders of the key can have set.
 std::shared_ptr<Store> group_store(const Gathered& gathered, const std::optional<SecretKey>& key) {
@@ -84,10 +92,10 @@ std::shared_ptr<Store> group_store(const Gathered& gathered, const std::optional
 
 Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   const Party& party = gathered.party;
-  const auto choice = choose_interface(gathered.address, gathered.single_host);
-  if (!choice.ok()) return choice.status();
+  const auto interface = interface_of(gathered);
+  if (!interface.ok()) return interface.status();
   auto store = group_store(gathered, gathered.secret);
-  const JoinRequest request{party.rank, party.size, choice->ip, choice->name, {}, gathered.secret};
+  const JoinRequest request{party.rank, party.size, interface->address, interface->name, {}, gathered.secret};
   Result<transport::Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
   // From here on with a key that no other group has had, so that nothing of theirs is taken for this one's.
@@ -145,6 +153,15 @@ Result<Meeting> meet_through(std::shared_ptr<Store> store, const Party& party, D
   const auto secret = job_secret();
   if (!secret.ok()) return secret.status();
   return meet_in_group({std::move(store), party, *secret, std::nullopt, party.size == 1}, deadline);
+}
+
+Result<Meeting> meet_again(std::shared_ptr<Store> store, const Party& party, const OwnInterface& interface,
+                           Deadline deadline) {
+  FERRULE_RETURN_IF_ERROR(check_party(party.rank, party.size));
+  const auto secret = job_secret();
+  if (!secret.ok()) return secret.status();
+  return meet_in_group({std::move(store), party, *secret, std::nullopt, party.size == 1, interface},
+                       deadline);
 }
 
 }  // namespace ferrule::rendezvous

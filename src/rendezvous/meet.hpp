@@ -36,4 +36,13 @@ struct Party {
 };
 Result<Meeting> meet_through(std::shared_ptr<Store> store, const Party& party, Deadline deadline);
 
+/// This rank's own end of the network, where it is known already.
+struct OwnInterface {
+  std::string address;  ///< numeric
+  std::string name;
+};
+/// The same, of ranks that have met before: each keeps its interface.
+Result<Meeting> meet_again(std::shared_ptr<Store> store, const Party& party, const OwnInterface& interface,
+                           Deadline deadline);
+
 }  // namespace ferrule::rendezvous

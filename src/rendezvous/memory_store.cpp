@@ -75,4 +75,13 @@ std::optional<std::string> MemoryStore::find(std::string_view key) const {
   return found->second;
 }
 
+void MemoryStore::forget(std::string_view prefix) {
+  const std::lock_guard lock(mutex_);
+  auto at = values_.lower_bound(prefix);
+  while (at != values_.end() && at->first.starts_with(prefix)) {
+    total_bytes_ -= kEntryBytes + at->first.size() + at->second.size();
+    at = values_.erase(at);
+  }
+}
+
 }  // namespace ferrule::rendezvous

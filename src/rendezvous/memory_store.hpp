@@ -36,6 +36,8 @@ class MemoryStore final : public Store {
 
   /// Without waiting.
   std::optional<std::string> find(std::string_view key) const;
+  /// Frees all keys that start with `prefix`.
+  void forget(std::string_view prefix);
 
  private:
   mutable std::mutex mutex_;

@@ -259,6 +259,8 @@ Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
   return value;
 }
 
+void StoreServer::forget(std::string_view prefix) { impl_->memory().forget(prefix); }
+
 std::string StoreServer::describe() const { return "tcp://" + addresses().front().text(); }
 std::uint16_t StoreServer::port() const { return addresses().front().port(); }
 const std::vector<SocketAddress>& StoreServer::addresses() const { return impl_->listening(); }

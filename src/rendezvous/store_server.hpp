@@ -43,6 +43,9 @@ class StoreServer final : public Store {
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   std::string describe() const override;
 
+  /// Frees all keys that start with `prefix`.
+  void forget(std::string_view prefix);
+
   std::uint16_t port() const;
   /// The addresses that it listens on.
   const std::vector<SocketAddress>& addresses() const;

@@ -8,13 +8,21 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/huge_buffer.hpp"
 #include "ferrule/status.hpp"
 #include "ferrule/types.hpp"
 
 namespace ferrule::residual {
+
+/// Which communicator used a residual last: see communicator::Descent.
+struct LastUse {
+  std::uint64_t lineage = 0;
+  std::uint32_t generation = 0;
+};
 
 /// Values start at zero. One collective at a time may use it: see Update.
 class Residual {
@@ -28,6 +36,8 @@ class Residual {
   /// For one user at a time; `invalid_argument` while there is another. Ended by end_use().
   Status try_use();
   void end_use();
+  /// By its user: notes the use, and returns the one before.
+  LastUse note_use(LastUse use) { return std::exchange(last_use_, use); }
 
  private:
   friend class Update;
@@ -35,6 +45,7 @@ class Residual {
 
   std::size_t count_;
   HugeBuffer buffer_;
+  LastUse last_use_;
   std::atomic<bool> in_use_{false};
 };
 

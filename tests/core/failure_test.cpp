@@ -137,6 +137,34 @@ TEST(Failure, AbortWakesEveryWaiter) {
   EXPECT_EQ(comms[0].all_reduce({data.data(), data.size()}).code(), ErrorCode::aborted);
 }
 
+// Ranks leave at different times: what all of them took part in ends well, what comes after is an error at
+// once, though nothing was ever agreed on with the one that has left.
+TEST(Failure, ARankThatHasLeftIsMissedOnlyInLaterCollectives) {
+  CommunicatorConfig config;
+  config.timeout = 120s;
+  auto comms = make_world(3, config);
+  const auto start = std::chrono::steady_clock::now();
+  on_all_ranks(comms, [&](int rank, Communicator& comm) {
+    std::vector<float> data(1000, 1.0F);
+    for (int i = 0; i < 3; ++i) {
+      if (rank == 2) std::this_thread::sleep_for(20ms);
+      EXPECT_TRUE(comm.all_reduce({data.data(), data.size()}).ok());
+    }
+    EXPECT_EQ(data[0], 27.0F);
+    if (rank == 0) {
+      const Communicator gone = std::move(comm);
+      return;
+    }
+    for (const std::size_t count :
+         {data.size(), std::size_t{7}}) {  // a plan that is known, and one that is not
+      const Status status = comm.all_reduce({data.data(), count});
+      EXPECT_EQ(status.code(), ErrorCode::peer_lost) << status.text();
+      EXPECT_NE(status.text().find("rank 0 ("), std::string::npos) << status.text();
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 60s) << "nobody waits for the deadline";
+}
+
 TEST(Failure, WhatIsQueuedBehindAFailureFailsWithIt) {
   CommunicatorConfig config;
   config.timeout = 400ms;

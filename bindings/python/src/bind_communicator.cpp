@@ -102,6 +102,24 @@ CommunicatorPointer from_store(nb::object store, int rank, int size, const std::
   return std::make_unique<CommunicatorObject>(Communicator(handle));
 }
 
+nb::object split(const CommunicatorObject& self, int color, int key) {
+  auto made = run_interruptibly([native = self.native(), color, key] { return native->split(color, key); });
+  Communicator child = take(std::move(made));
+  if (child.handle() == nullptr) return nb::none();
+  return nb::cast(std::make_unique<CommunicatorObject>(std::move(child)));
+}
+
+ferruleResidualPolicy_t to_policy(const std::string& name) {
+  if (name == "keep") return ferruleKeepResiduals;
+  if (name == "reset") return ferruleResetResiduals;
+  fail(ErrorCode::invalid_argument, "residuals is '" + name + "'; there are keep and reset");
+}
+
+CommunicatorPointer shrink(const CommunicatorObject& self, const std::string& residuals) {
+  const ferruleResidualPolicy_t policy = to_policy(residuals);
+  return wrap(run_interruptibly([native = self.native(), policy] { return native->shrink(policy); }));
+}
+
 ReduceOp to_op(const std::string& name) {
   for (int i = 0; i < kReduceOpCount; ++i) {
     const auto op = static_cast<ReduceOp>(i);
@@ -240,7 +258,8 @@ void bind_collectives(Class& type) {
            "op: sum, avg (one division, after the sum), min, max, prod.\n"
            "codec: e.g. 'int4:block=128'; 'none' is exact; None is the communicator's default. Lossy codecs: "
            "sum\n"
-           "  and avg of float32, float16 and bfloat16. 'none/int4': one for each level of the topology, innermost "
+           "  and avg of float32, float16 and bfloat16. 'none/int4': one for each level of the topology, "
+           "innermost "
            "first;\n"
            "  algo is 'hierarchical' then.\n"
            "algo: 'auto' (the communicator's choice) or a name from ferrule.algorithms().\n"
@@ -255,6 +274,25 @@ void bind_collectives(Class& type) {
 
 }  // namespace
 
+void bind_descendants(Class& type) {
+  type.def("split", &split, nb::arg("color"), nb::arg("key") = 0,
+           nb::sig("def split(self, color: int, key: int = 0) -> Communicator | None"),
+           "The ranks of the same color as a communicator, ordered by (key, rank here); None for a negative "
+           "color.\n"
+           "A collective: all ranks call it. Both communicators can be used at the same time.")
+      .def("shrink", &shrink, nb::arg("residuals") = "keep",
+           nb::sig("def shrink(self, residuals: str = 'keep') -> Communicator"),
+           "After 'peer_lost', 'timeout', 'aborted' or 'corrupt': a communicator of those that are left, in "
+           "their old\n"
+           "order. All survivors call it, within the timeout; after an error it may be called again. Close "
+           "this "
+           "one\n"
+           "afterwards: a rank that has closed it before counts as gone. residuals: 'keep' each rank's own, "
+           "or "
+           "'reset'\n"
+           "them to zero at their first use.");
+}
+
 void bind_communicator(nb::module_& module) {
   Class type(
       module, "Communicator",
@@ -262,6 +300,7 @@ void bind_communicator(nb::module_& module) {
       "at the end.");
   bind_makers(type);
   bind_collectives(type);
+  bind_descendants(type);
   type.def_prop_ro("rank", &CommunicatorObject::rank)
       .def_prop_ro("size", &CommunicatorObject::size)
       .def_prop_ro("transport", &CommunicatorObject::transport, "What moves the bytes, e.g. 'ucx+throttle'.")

@@ -55,6 +55,8 @@ class CommunicatorObject {
   /// Waits for work under way up to the timeout, then frees the communicator. Again: nothing.
   void close();
   bool is_open() const { return native_ != nullptr; }
+  /// For calls that make another communicator of this one. Throws Failure when closed.
+  std::shared_ptr<Communicator> native() const { return open(); }
 
   /// Starts an all-reduce.
   Flight start(const AllReduceCall& call);
