@@ -52,6 +52,12 @@ class FormCheck {
       fail({rank}, fmt::format("has {} chunks; rank 0 has {}, and there must be one at least",
                                schedule.chunks, schedules_[0].chunks));
     }
+    // Every chunk needs a step that stores it, every slot one that writes it. So what follows allocates no
+    // more than the steps take already, whatever the numbers say.
+    if (schedule.chunks > schedule.steps.size() || schedule.slots > schedule.steps.size()) {
+      fail({rank}, fmt::format("has {} chunks and {} slots, and only {} steps", schedule.chunks,
+                               schedule.slots, schedule.steps.size()));
+    }
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
       const std::string reason = reason_of(schedule, schedule.steps[i], rank);
       if (!reason.empty()) fail({rank, static_cast<std::int32_t>(i)}, reason);

@@ -9,7 +9,8 @@ namespace {
 
 std::size_t block_count(std::size_t elements, std::size_t block) { return (elements + block - 1) / block; }
 
-// after = what the encode has left behind. An element that is delivered as NaN or Inf keeps its residual.
+// after = what the encode has left behind. An element that is delivered as NaN or Inf keeps its residual, and
+// so does one whose residual would overflow.
 void keep_error(const Feedback& feedback, std::size_t first, std::size_t count, const float* encoded,
                 const float* delivered) {
   float* after = feedback.after + first;
@@ -17,7 +18,7 @@ void keep_error(const Feedback& feedback, std::size_t first, std::size_t count, 
     const float before = feedback.before != nullptr ? feedback.before[first + i] : 0.0f;
     const float error = encoded[i] - delivered[i];
     const float kept = feedback.add ? error : before + error;
-    after[i] = format::is_finite(error) ? kept : before;
+    after[i] = format::is_finite(kept) ? kept : before;
   }
 }
 

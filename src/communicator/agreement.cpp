@@ -97,7 +97,13 @@ void Agreement::ask_all() {
 
 void Agreement::take(const ControlMessage& message) {
   if (message.type == ControlType::failed) {
-    failures_.try_emplace(message.sequence, message.code, message.text);
+    // A peer may name any number of collectives to come.
+    if (failures_.size() < kMaxHeard || message.sequence == current_) {
+      failures_.try_emplace(message.sequence, message.code, message.text);
+    } else {
+      log::warn("dropped a failure of collective #{} that rank {} told: too many are waiting",
+                message.sequence, message.source);
+    }
     if (!survives(message.code) && !lost_.has_value()) {
       lost_ = Lost{message.sequence, Status(message.code, message.text)};
     }

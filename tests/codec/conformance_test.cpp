@@ -272,6 +272,19 @@ TEST_P(Conformance, ResultBeyondTheDtypeKeepsTheResidual) {
   }
 }
 
+// Errors that are charged to a residual which is nearly full: it must not become infinite, or it stays so for
+// ever.
+TEST_P(Conformance, AChargeNeverOverflowsTheResidual) {
+  const Case at{DType::f32, 2 * block() + 3, Values::huge};
+  for (const float full : {3.4e38f, -3.4e38f}) {
+    EncodeOptions options;
+    options.keep = Keep::charge;
+    options.before.assign(at.length, full);
+    const Encoded encoded = run_encode(codec(), at, {plain(at)}, options);
+    for (const float after : encoded.residual) ASSERT_TRUE(std::isfinite(after)) << after;
+  }
+}
+
 // One pass over several terms is the same as a pass per term in fp32.
 TEST_P(Conformance, HopAndReduceEqualPassByPass) {
   for (const Values values : kAllValues) {

@@ -424,6 +424,16 @@ TEST(PlantedClaim, EncodesOfEachLevelAreCounted) {
 
 TEST(PlantedClaim, NoScheduleAtAll) { EXPECT_TRUE(verify(Schedules{}).has(Fault::malformed)); }
 
+// Numbers that the verifier would have to allocate for.
+TEST(PlantedClaim, NoScheduleIsLargerThanItsSteps) {
+  Schedules chunks = build_all(*find_algorithm("direct"), 2);
+  for (Schedule& schedule : chunks) schedule.chunks = 0xffffffff;
+  EXPECT_TRUE(verify(chunks).has(Fault::malformed));
+  Schedules slots = build_all(*find_algorithm("direct"), 2);
+  slots[1].slots = 0xffffffff;
+  EXPECT_TRUE(verify(slots).has(Fault::malformed));
+}
+
 // What is only different, not wrong, must pass: else the faults above prove little.
 TEST(HarmlessChange, PassesTheVerifier) {
   Schedules direct = build_all(*find_algorithm("direct"), 4);

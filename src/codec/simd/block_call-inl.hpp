@@ -80,9 +80,10 @@ enum class Keep { nothing, error, charge };
 struct Residual {
   Residual(const Feedback& feedback, std::size_t first)
       : before(feedback.before == nullptr ? nullptr : feedback.before + first),
-        after(feedback.after + first) {}
+        after(feedback.after == nullptr ? nullptr : feedback.after + first) {}
 
-  /// kMayLose: some errors may be NaN or Inf; those elements keep their residual.
+  /// kMayLose: some errors may be NaN or Inf; those elements keep their residual. So do those whose residual
+  /// would overflow, which only a charge can make.
   template <Keep kKeep, bool kMayLose>
   HWY_INLINE void keep(std::size_t at, FloatV error) const {
     const Floats d;
@@ -91,8 +92,8 @@ struct Residual {
       const FloatV old = before != nullptr ? hn::LoadU(d, before + at) : hn::Zero(d);
       if constexpr (kKeep == Keep::charge) kept = hn::Add(old, error);
       const auto largest = hn::Set(Ints(), static_cast<std::int32_t>(format::kInfinityBits - 1));
-      const auto lost = hn::Gt(hn::BitCast(Ints(), magnitude(error)), largest);
-      if constexpr (kMayLose) kept = hn::IfThenElse(hn::RebindMask(d, lost), old, kept);
+      const auto lost = hn::Gt(hn::BitCast(Ints(), magnitude(kept)), largest);
+      kept = hn::IfThenElse(hn::RebindMask(d, lost), old, kept);
     }
     hn::StoreU(kept, d, after + at);
   }

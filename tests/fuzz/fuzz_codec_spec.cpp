@@ -1,0 +1,34 @@
+// Texts of codecs: the grammar, and the families' own reading of their parameters.
+#include "codec/codec.hpp"
+#include "fuzz/input.hpp"
+#include "fuzz/require.hpp"
+
+namespace {
+
+using ferrule::CodecSpec;
+
+void check_codec(const CodecSpec& spec) {
+  const auto codec = ferrule::codec::make_codec(spec);
+  if (!codec.ok()) return FERRULE_REQUIRE(!codec.status().text().empty());
+  const std::string& canonical = (*codec)->spec();
+  const auto again = ferrule::codec::make_codec(canonical);
+  FERRULE_REQUIRE_OR(again.ok(), canonical);
+  FERRULE_REQUIRE((*again)->spec() == canonical);
+  FERRULE_REQUIRE((*again)->block() == (*codec)->block() && (*codec)->block() > 0);
+  FERRULE_REQUIRE((*codec)->encoded_bytes(0, ferrule::DType::f32) == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  const std::string_view text = ferrule::fuzz::Input(data, bytes).rest();
+  const auto spec = CodecSpec::parse(text);
+  FERRULE_REQUIRE(ferrule::codec::make_codec(text).ok() <= spec.ok());
+  if (!spec.ok()) {
+    FERRULE_REQUIRE(spec.status().code() == ferrule::ErrorCode::invalid_argument);
+    return 0;
+  }
+  FERRULE_REQUIRE_OR(spec->to_string() == text, spec->to_string());
+  check_codec(*spec);
+  return 0;
+}
