@@ -109,7 +109,7 @@ ferruleResult_t ferruleWorkAlgorithm(ferruleWork_t work, const char** name) {
 ferruleResult_t ferruleWorkCodec(ferruleWork_t work, const char** spec) {
   return guarded([&]() -> Status {
     if (work == nullptr || spec == nullptr) return null_argument("work or spec");
-    *spec = work->work->intent.plan->codec().spec().c_str();
+    *spec = work->work->intent.plan->codec_text().c_str();
     return {};
   });
 }

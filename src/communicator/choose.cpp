@@ -190,9 +190,9 @@ Result<Preview> Communicator::preview(const Call& call) {
   FERRULE_RETURN_IF_ERROR(plan.status());
   const collectives::AlgorithmDesc& algorithm = (*plan)->algorithm();
   const double seconds =
-      plan::predict_seconds(plan::shape_of(algorithm, size()), plan::rounds_of(algorithm, size()),
-                            situation_of(*request), environment_.link);
-  return Preview{(*plan)->codec().spec(), algorithm.name, (*plan)->slice_count(),
+      plan::predict_seconds(plan::shape_of(algorithm, *environment_.topology),
+                            plan::rounds_of(algorithm, size()), situation_of(*request), environment_.link);
+  return Preview{(*plan)->codec_text(), algorithm.name, (*plan)->slice_count(),
                  std::min((*plan)->slices_in_flight(), (*plan)->slice_count()), seconds};
 }
 

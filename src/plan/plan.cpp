@@ -182,13 +182,12 @@ Range Plan::slice_of_chunk(std::uint32_t chunk, std::uint32_t slice) const {
 }
 
 void Plan::describe() {
-  std::string codecs;
-  for (const auto& codec : codecs_) codecs += (codecs.empty() ? "" : "/") + codec->spec();
+  for (const auto& codec : codecs_) codec_text_ += (codec_text_.empty() ? "" : "/") + codec->spec();
   descriptor_ = fmt::format(
       "count={}\ndtype={}\nop={}\ncodec={}\nalgorithm={}\nslice elements={}\nslices in "
       "flight={}\nschedule={:016x}\n"
       "version={}\n",
-      count_, dtype_name(dtype_), op_name(op_), codecs, algorithm_->name, environment_.slice_bytes,
+      count_, dtype_name(dtype_), op_name(op_), codec_text_, algorithm_->name, environment_.slice_bytes,
       slices_in_flight_, collectives::fingerprint(*algorithm_, *environment_.topology),
       FERRULE_VERSION_TEXT);
   if (algorithm_->uses_topology()) descriptor_ += fmt::format("topology={}\n", environment_.topology->text());

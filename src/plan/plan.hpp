@@ -55,6 +55,8 @@ class Plan {
                                                   std::shared_ptr<const codec::Codec> raw);
 
   const codec::Codec& codec(std::uint32_t level) const { return *codecs_[level]; }
+  /// Of all levels, innermost first: "none/int4:block=128".
+  const std::string& codec_text() const { return codec_text_; }
   /// Nothing is lost at any level.
   bool exact() const;
   const collectives::AlgorithmDesc& algorithm() const { return *algorithm_; }
@@ -108,6 +110,7 @@ class Plan {
   std::size_t slot_bytes_ = 0;
   std::size_t scratch_slot_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
+  std::string codec_text_;
   std::string descriptor_;
 };
 

@@ -30,7 +30,7 @@ TEST(Flood, OfFailuresIsBoundedAndTheOneThatCountsIsHeard) {
   membership.peers.resize(2);
   std::unique_ptr<Agreement> agreement;
   ControlPlane control(transport, 1, [&](const ControlMessage& message) { agreement->take(message); });
-  agreement = std::make_unique<Agreement>(control, membership);
+  agreement = std::make_unique<Agreement>(control, membership, 0U);
   for (std::uint32_t sequence = 1; sequence <= kFlood; ++sequence) {
     transport.arrive(failed(sequence), std::string(1000, 'x'));
   }

@@ -58,7 +58,7 @@ class Session {
         membership_(ranks(2 + static_cast<std::int32_t>(input.pick(6)))),
         wire_(membership_.size()),
         control_(wire_, kCommunicator, [this](const ControlMessage& message) { hand_on(message); }),
-        agreement_(control_, membership_),
+        agreement_(control_, membership_, 0),
         identity_check_(control_, membership_),
         roll_call_(control_, membership_),
         sequence_(input.take<std::uint32_t>()) {
