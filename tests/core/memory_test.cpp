@@ -91,7 +91,9 @@ TEST_F(MemoryTest, ScratchIsAboutTwoEncodedTensorsAtMost) {
         const auto options = options_of(algorithm, codec);
         for (const std::size_t scratch : scratch_of(make_tuned_world(tuning), tensors, options)) {
           EXPECT_LE(scratch, 2 * encoded + encoded / 10 + 64 * kKiB) << algorithm << " " << codec;
-          EXPECT_GE(scratch, codec == "none" ? 0 : encoded / 100) << algorithm << " " << codec;
+          // On one host hierarchical encodes nothing.
+          const bool encodes = codec != "none" && algorithm != "hierarchical";
+          EXPECT_GE(scratch, encodes ? encoded / 100 : 0) << algorithm << " " << codec;
         }
       }
     }

@@ -83,22 +83,6 @@ TEST(Shrink, APartOfACommunicatorShrinksToo) {
   });
 }
 
-// One that neither comes nor goes is left out after half of the time, if the others are the majority.
-TEST(Shrink, ARankThatStaysAwayIsLeftOutByAMajority) {
-  auto comms = make_world(3, with_timeout(4s));
-  on_all_ranks(comms, [&](int rank, Communicator& comm) {
-    if (rank == 1) return;
-    float value = 1;
-    AllReduceOptions options;
-    options.timeout = 300ms;
-    EXPECT_EQ(comm.all_reduce({&value, 1}, ReduceOp::sum, options).code(), ErrorCode::timeout);
-    auto smaller = comm.shrink();
-    ASSERT_TRUE(smaller.ok()) << smaller.status().text();
-    EXPECT_EQ(smaller->size(), 2);
-    EXPECT_EQ(sum_over(*smaller, rank), 2);
-  });
-}
-
 TEST(Shrink, AMinorityDoesNotGoOnAndMayTryAgain) {
   auto comms = make_world(2, with_timeout(1s));
   comms[0].abort();
