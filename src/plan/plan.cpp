@@ -165,10 +165,11 @@ void Plan::fill_link() {
   const std::uint32_t least = std::max(1U, environment_.slices_in_flight);
   slices_in_flight_ = least;
   if (!environment_.fill_link || environment_.world == 1) return;
+  const Shape shape = shape_of(*algorithm_, *environment_.topology);
   const std::uint32_t filling =
-      slices_to_fill(shape_of(*algorithm_, *environment_.topology), rounds_of(*algorithm_, environment_.world),
-                     slot_bytes_, environment_.link, least);
-  const std::size_t slice_scratch = std::max<std::size_t>(1, program_.scratch_slots * scratch_slot_bytes_);
+      slices_to_fill(shape, rounds_of(*algorithm_, environment_.world), slot_bytes_, environment_.link, least);
+  // Of any rank, not of this one: ranks of a tree have different numbers of slots, and must choose alike.
+  const std::size_t slice_scratch = std::max<std::size_t>(1, (shape.messages + 1) * slot_bytes_);
   const auto affordable =
       static_cast<std::uint32_t>(std::min<std::size_t>(filling, kScratchBytes / slice_scratch));
   slices_in_flight_ = std::max(least, affordable);
