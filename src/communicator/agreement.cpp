@@ -97,15 +97,18 @@ void Agreement::ask_all() {
 
 void Agreement::take(const ControlMessage& message) {
   if (message.type == ControlType::failed) {
+    const std::string reason = message.text.empty()
+                                   ? fmt::format("rank {} has failed, and gives no reason", message.source)
+                                   : message.text;
     // A peer may name any number of collectives to come.
     if (failures_.size() < kMaxHeard || message.sequence == current_) {
-      failures_.try_emplace(message.sequence, message.code, message.text);
+      failures_.try_emplace(message.sequence, message.code, reason);
     } else {
       log::warn("dropped a failure of collective #{} that rank {} told: too many are waiting",
                 message.sequence, message.source);
     }
     if (!survives(message.code) && !lost_.has_value()) {
-      lost_ = Lost{message.sequence, Status(message.code, message.text)};
+      lost_ = Lost{message.sequence, Status(message.code, reason)};
     }
     return;
   }

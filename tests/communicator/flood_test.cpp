@@ -45,5 +45,18 @@ TEST(Flood, OfFailuresIsBoundedAndTheOneThatCountsIsHeard) {
   EXPECT_EQ(agreement->failure_of(0)->text(), "the one under way");
 }
 
+// An error without a text would tell its reader nothing.
+TEST(Failure, WithoutAReasonGetsOne) {
+  testing::SilentTransport transport(2);
+  transport::Membership membership;
+  membership.peers.resize(2);
+  std::unique_ptr<Agreement> agreement;
+  ControlPlane control(transport, 1, [&](const ControlMessage& message) { agreement->take(message); });
+  agreement = std::make_unique<Agreement>(control, membership, 0U);
+  transport.arrive(failed(0), "");
+  ASSERT_TRUE(agreement->failure_of(0).has_value());
+  EXPECT_NE(agreement->failure_of(0)->text().find("rank 1"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ferrule::communicator
