@@ -168,4 +168,12 @@ Result<InterfaceChoice> choose_interface(const std::optional<SocketAddress>& ren
   return choice;
 }
 
+std::string loopback_interface() {
+  const auto interfaces = list_interfaces();
+  if (!interfaces.ok()) return {};
+  const auto found =
+      std::ranges::find_if(*interfaces, [](const auto& entry) { return entry.address.is_loopback(); });
+  return found == interfaces->end() ? std::string() : found->name;
+}
+
 }  // namespace ferrule::rendezvous

@@ -48,6 +48,9 @@ Result<InterfaceChoice> choose_interface(const InterfaceQuery& query);
 /// For this process: lists interfaces, asks for routes, chooses, and says so on one INFO line.
 Result<InterfaceChoice> choose_interface(const std::optional<SocketAddress>& rendezvous, bool single_host);
 
+/// The loopback interface's name; empty where it is not up.
+std::string loopback_interface();
+
 /// Does the name pass? "eth,ib": any of these prefixes; "=eth0": exactly; "^docker,lo": none of these
 /// prefixes.
 bool interface_is_wanted(std::string_view name, std::string_view wanted);

@@ -149,6 +149,7 @@ Result<transport::Membership> make_membership(const JoinRequest& request, const 
     if (rank == request.rank && hello->identity != mine.identity) return two_claims(rank, *hello, mine);
     membership.peers.push_back(hello->peer);
   }
+  if (!request.loopback.empty() && membership.single_host()) membership.interface = request.loopback;
   if (request.secret) {
     // Made of what all ranks have said, this one's random number included: it cannot be an earlier group's.
     membership.link_key = request.secret->derive("ferrule communicator 1", {pack(values)});

@@ -23,6 +23,9 @@ struct JoinRequest {
   std::string interface;  ///< name
   std::string version;    ///< of the library; must be the same on all ranks. Empty: this library's
   std::optional<SecretKey> secret = std::nullopt;  ///< of the job. Then the membership gets a link key
+  /// Name of the loopback interface: the membership's where all ranks turn out to be on one host, so that
+  /// nothing listens where others could reach it. Empty: `interface` stays.
+  std::string loopback = {};
 };
 
 /// The store must be this group's alone (PrefixStore), and used for one join. Errors, the same on all ranks

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "rendezvous/interface.hpp"
 #include "rendezvous/job_secret.hpp"
 #include "rendezvous/join.hpp"
@@ -95,7 +96,8 @@ Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   const auto interface = interface_of(gathered);
   if (!interface.ok()) return interface.status();
   auto store = group_store(gathered, gathered.secret);
-  const JoinRequest request{party.rank, party.size, interface->address, interface->name, {}, gathered.secret};
+  JoinRequest request{party.rank, party.size, interface->address, interface->name, {}, gathered.secret};
+  if (settings::text("FERRULE_SOCKET_IFNAME").empty()) request.loopback = loopback_interface();
   Result<transport::Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
   // From here on with a key that no other group has had, so that nothing of theirs is taken for this one's.

@@ -10,6 +10,7 @@
 #include "base/descriptor.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/require.hpp"
+#include "rendezvous/store_auth.hpp"
 #include "rendezvous/store_protocol.hpp"
 #include "rendezvous/store_server.hpp"
 
@@ -21,6 +22,12 @@ using namespace ferrule::rendezvous;
 constexpr const char* kJob = "fuzz";
 // Values stay in the store, so that a server's life is bounded.
 constexpr int kInputsPerServer = 1000;
+
+std::string hello() {
+  StoreHello hello;
+  hello.job = kJob;
+  return make_frame(StoreOperation::hello, {}, hello.encode());
+}
 
 std::shared_ptr<StoreServer> new_server() {
   ServerOptions options;
@@ -61,9 +68,9 @@ void read_to_end(int connection) {
 std::string frames(fuzz::Input& input) {
   std::string all;
   while (!input.empty()) {
-    static constexpr StoreOperation kOperations[] = {StoreOperation::set, StoreOperation::get,
-                                                     StoreOperation::hello, StoreOperation::ok,
-                                                     StoreOperation::refused};
+    static constexpr StoreOperation kOperations[] = {StoreOperation::set,     StoreOperation::get,
+                                                     StoreOperation::hello,   StoreOperation::ok,
+                                                     StoreOperation::refused, StoreOperation::proof};
     const StoreOperation operation = input.choose(kOperations);
     const std::string_view key = input.text(input.pick(8));
     const std::string_view value = input.text(input.pick(64));
@@ -82,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   fuzz::Input input(data, bytes);
   const std::uint32_t kind = input.pick(4);
   const Descriptor connection = connect_to(**server);
-  if (kind != 0) send_all(connection.get(), make_frame(StoreOperation::hello, {}, kJob));
+  if (kind != 0) send_all(connection.get(), hello());
   send_all(connection.get(), kind < 2 ? std::string(input.rest()) : frames(input));
   ::shutdown(connection.get(), SHUT_WR);
   read_to_end(connection.get());

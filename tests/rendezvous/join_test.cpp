@@ -100,6 +100,16 @@ TEST(Join, NamesTheRanksThatAreMissing) {
   }
 }
 
+TEST(Join, RanksOfOneHostUseLoopbackWhereTheyMay) {
+  MemoryStore store;
+  auto all = requests(2);
+  all[0].loopback = "lo";
+  const auto members = join_all(store, all, seconds(30));
+  ASSERT_TRUE(members[0].ok() && members[1].ok());
+  EXPECT_EQ(members[0]->interface, "lo");
+  EXPECT_EQ(members[1]->interface, "eth0");
+}
+
 TEST(Join, WithASecretTheGroupGetsAKeyOfItsOwn) {
   const auto secret = SecretKey::from_text("the secret of this job");
   if (!secret.ok()) GTEST_SKIP() << "this build has no libsodium";
