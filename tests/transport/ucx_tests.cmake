@@ -5,13 +5,16 @@ ferrule_test(NAME transport_ucx_processes_test SOURCES ucx_processes_test.cpp uc
              USES ferrule_transport ${CMAKE_DL_LIBS} LABELS transport ucx TIMEOUT 120)
 ferrule_test(NAME transport_ucx_link_proof_test SOURCES ucx_link_proof_test.cpp USES ferrule_transport
              LABELS transport ucx TIMEOUT 120)
+ferrule_test(NAME transport_ucx_peer_address_test SOURCES ucx_peer_address_test.cpp USES ferrule_transport
+             LABELS transport ucx TIMEOUT 120)
 
 # UCX's hooks in libc call functions that ThreadSanitizer intercepts while a thread is half gone: it crashes.
 set(ucx_environment "")
 if(FERRULE_SANITIZE MATCHES "thread")
   set(ucx_environment "UCX_MEM_EVENTS=no")
 endif()
-set_tests_properties(transport_ucx_link_proof_test PROPERTIES ENVIRONMENT "${ucx_environment}")
+set_tests_properties(transport_ucx_link_proof_test transport_ucx_peer_address_test PROPERTIES
+  ENVIRONMENT "${ucx_environment}")
 foreach(test conformance processes)
   set_tests_properties(transport_ucx_${test}_test PROPERTIES ENVIRONMENT "${ucx_environment}")
   foreach(path shm tcp)

@@ -59,6 +59,7 @@ Result<PeerAddress> PeerAddress::decode(std::string_view bytes) {
                     "version of Ferrule?",
                     fixed.magic, fixed.version, kMagic, kVersion));
   }
+  if (fixed.vigil_port > 0xffff) return bad(fmt::format("{} is no port", fixed.vigil_port));
   const auto worker = bytes.substr(sizeof(Fixed));
   if (worker.empty() || worker.size() != fixed.worker_bytes) {
     return bad(
