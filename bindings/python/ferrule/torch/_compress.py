@@ -14,6 +14,7 @@ from ferrule.torch._clip import Limits
 from ferrule.torch._delivery import Delivery, OnPiece
 from ferrule.torch._group import communicator_of
 from ferrule.torch._join import Join
+from ferrule.torch._layout import count_in_bucket
 from ferrule.torch._reducer import Options, Reducer
 from ferrule.torch._residuals import LayoutTable
 from ferrule.torch._rules import Rules
@@ -130,7 +131,7 @@ def deliver(
         reducer.delivery = None
         return {}
     parameters = ddp_model.module.named_parameters()
-    sizes = {name: parameter.numel() for name, parameter in parameters if parameter.requires_grad}
+    sizes = {name: count_in_bucket(parameter) for name, parameter in parameters if parameter.requires_grad}
     reducer.delivery = Delivery(sizes, buffer, on_piece)
     return reducer.delivery.offsets
 

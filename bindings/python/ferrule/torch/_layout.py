@@ -116,6 +116,11 @@ def _merge(starts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return runs
 
 
+def count_in_bucket(parameter: torch.Tensor) -> int:
+    """Elements of its gradient there: DDP keeps complex numbers as pairs of real ones."""
+    return parameter.numel() * (2 if parameter.is_complex() else 1)
+
+
 def starts_of(sizes: dict[str, int]) -> dict[str, int]:
     """Where each parameter begins in a bucket that holds them in this order."""
     starts, at = {}, 0

@@ -8,7 +8,7 @@ out of their old homes.
 import numpy
 import torch
 
-from ferrule.torch._layout import Layout, Part, Unit, starts_of
+from ferrule.torch._layout import Layout, Part, Unit, count_in_bucket, starts_of
 from ferrule.torch._rules import EXACT, Rules
 
 Plan = list[tuple[str, list[str]]]
@@ -73,7 +73,7 @@ class LayoutTable:
 
     def _make(self, parameters: list[torch.Tensor], dtype: torch.dtype) -> Layout:
         named = {self._names.get(id(parameter), f"#{i}"): parameter for i, parameter in enumerate(parameters)}
-        sizes = {name: parameter.numel() for name, parameter in named.items()}
+        sizes = {name: count_in_bucket(parameter) for name, parameter in named.items()}
         codecs = {name: self._rules.codec_of(name, parameter, dtype) for name, parameter in named.items()}
         units = [self._unit(codecs[names[0]], {name: sizes[name] for name in names}) for names in self._cut(codecs)]
         # A parameter is in one bucket at a time: layouts that held one of these have had their day.

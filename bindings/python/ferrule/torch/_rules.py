@@ -42,7 +42,8 @@ class Rules:
         spec = self._pattern_codec(name)
         if spec is None:
             large = parameter.dim() > 1 and parameter.numel() >= self.min_elements
-            spec = self.default if large and dtype in _LOSSY_DTYPES else EXACT
+            lossy = large and dtype in _LOSSY_DTYPES and not parameter.is_complex()
+            spec = self.default if lossy else EXACT
         return EXACT if is_exact(spec) else spec
 
     def check(self, parameters: Mapping[str, torch.Tensor]) -> None:
