@@ -21,6 +21,7 @@ enum class FormatKind : std::uint8_t {
   block_int,  ///< format::BlockInt<bits>
   bf16,       ///< format::Bf16Cast
   fp16,       ///< format::Fp16Cast
+  topk,       ///< format::BlockTopK of the element of `bits`
   other,      ///< has no accelerator
 };
 
@@ -30,15 +31,20 @@ struct BlockShape {
   unsigned bits = 0;  ///< of a code
   std::size_t block = 128;
   bool stochastic = false;
+  std::size_t kept = 0;  ///< topk: elements that a full block sends
 };
 
+/// Elements that the driver works on at once, at most.
+inline constexpr std::size_t kLargestTile = 4096;
+
 /// A tile: `count` elements from a block's edge on; whole blocks, but for the last of a call.
-/// count <= format::kLargestBlock.
+/// count <= kLargestTile.
 struct Tile {
   std::size_t count = 0;
   std::uint64_t first_element = 0;  ///< in the tensor, for the noise
   std::uint64_t noise_key = 0;
   float divisor = 1;  ///< decode: see format::BlockAt
+  float absent = 0;   ///< the same
 };
 
 /// The encoded bytes of a tile: one header per block, and the payloads of the blocks, contiguous.
@@ -50,7 +56,8 @@ struct Sections {
 
 struct BlockKernels {
   std::size_t header_bytes = 0;  ///< per block
-  std::size_t (*payload_bytes)(std::size_t count, std::size_t block) = nullptr;
+  /// Of a block of `count` elements.
+  std::size_t (*payload_bytes)(const BlockShape&, std::size_t count) = nullptr;
   void (*encode)(const BlockShape&, const Tile&, const float* x, Sections<std::byte> out) = nullptr;
   /// Returns whether all values were finite.
   bool (*decode)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* out) = nullptr;
@@ -85,10 +92,21 @@ format::BlockAt block_at(const BlockShape& shape, const Tile& tile, std::size_t 
   at.count = left < shape.block ? left : shape.block;
   at.block = shape.block;
   at.divisor = tile.divisor;
+  at.kept = shape.kept;
+  at.absent = tile.absent;
   at.stochastic = shape.stochastic;
   at.first_element = tile.first_element + first;
   if (shape.stochastic) at.noise = format::NoiseStream::at(tile.noise_key, at.first_element);
   return at;
+}
+
+template <class Format>
+std::size_t payload_bytes(const BlockShape& shape, std::size_t count) {
+  if constexpr (requires { Format::payload_bytes(count, count, count); }) {
+    return Format::payload_bytes(count, shape.block, shape.kept);
+  } else {
+    return Format::payload_bytes(count, shape.block);
+  }
 }
 
 template <class Format>
@@ -97,7 +115,7 @@ void encode_tile(const BlockShape& shape, const Tile& tile, const float* x, Sect
     const format::BlockAt at = block_at<Format>(shape, tile, first);
     Format::encode(x + first, at, out.headers, out.payloads);
     out.headers += Format::kHeaderBytes;
-    out.payloads += Format::payload_bytes(at.count, at.block);
+    out.payloads += payload_bytes<Format>(shape, at.count);
   }
 }
 
@@ -108,7 +126,7 @@ bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::
     const format::BlockAt at = block_at<Format>(shape, tile, first);
     finite &= Format::decode(in.headers, in.payloads, at, out + first);
     in.headers += Format::kHeaderBytes;
-    in.payloads += Format::payload_bytes(at.count, at.block);
+    in.payloads += payload_bytes<Format>(shape, at.count);
   }
   return finite;
 }
@@ -118,7 +136,7 @@ bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::
 /// The kernels of a block format (see format/scaled_block.hpp for what that is).
 template <class Format>
 BlockKernels scalar_kernels() {
-  return {Format::kHeaderBytes, &Format::payload_bytes, &detail::encode_tile<Format>,
+  return {Format::kHeaderBytes, &detail::payload_bytes<Format>, &detail::encode_tile<Format>,
           &detail::decode_tile<Format>};
 }
 

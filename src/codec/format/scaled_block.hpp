@@ -2,7 +2,9 @@
 //
 // A block format has four members; drivers, fuzzers and tests need no more:
 //   static constexpr std::size_t kHeaderBytes      fixed bytes per block, gathered before all payloads
-//   static std::size_t payload_bytes(count, block) count <= block; full blocks have equal sizes
+//   static std::size_t payload_bytes(count, block) count <= block; full blocks have equal sizes. A format
+//   that
+//                                                  depends on BlockAt::kept takes it as a third argument
 //   static void encode(const float* x, const BlockAt&, std::byte* header, std::byte* payload)
 //   static bool decode(const std::byte* header, const std::byte* payload, const BlockAt&, float* out)
 // encode must turn a block that it cannot represent (NaN, Inf) into one that decodes to NaN; decode takes any
@@ -18,11 +20,15 @@ namespace ferrule::codec::format {
 /// One block of a call.
 struct BlockAt {
   std::size_t count = 0;            ///< elements; less than block only in the last block
-  std::size_t block = 0;            ///< elements of a full block, <= kLargestBlock
+  std::size_t block = 0;            ///< elements of a full block
   float divisor = 1;                ///< decode: results are divided by it (the average)
   bool stochastic = false;          ///< encode
   NoiseStream noise;                ///< encode, stochastic only
   std::uint64_t first_element = 0;  ///< encode, stochastic only: index in the tensor
+  std::size_t kept = 0;             ///< sparse formats: elements that a full block sends
+  /// decode, sparse formats: what elements become that were not sent. As an addend they are -0, which leaves
+  /// every sum as it is: so adding in place needs to touch only what was sent.
+  float absent = 0;
 };
 
 /// Codes of an element format (BlockInt, Fp16Cast, Bf16Cast ...): kBits of 2 to 8 in planes, 16 in order;

@@ -28,6 +28,7 @@ const Accelerator* find_accelerator(const BlockShape& shape) {
     case FormatKind::bf16:
     case FormatKind::fp16:
       return &kCast;
+    case FormatKind::topk:
     case FormatKind::other:
       break;
   }
