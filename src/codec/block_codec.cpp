@@ -57,24 +57,30 @@ Sections<Byte> BlockCodec::sections_of(Byte* encoded, const Piece& piece) const 
               before * kernels_.payload_bytes(info_.shape, block)};
 }
 
-bool BlockCodec::read_term(const Term& term, DType dtype, const Piece& piece, Tile tile, float* x) const {
+bool BlockCodec::read_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const {
   if (term.kind == Term::Kind::plain) {
     load_elements(term.data, dtype, piece.first, piece.count, x);
     return true;
   }
+  const Tile tile{.count = piece.count, .divisor = divisor};
   return kernels_.decode(info_.shape, tile, sections_of(static_cast<const std::byte*>(term.data), piece), x);
+}
+
+bool BlockCodec::add_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const {
+  if (kernels_.add != nullptr && term.kind == Term::Kind::encoded) {
+    const Tile tile{.count = piece.count, .divisor = divisor};
+    return kernels_.add(info_.shape, tile, sections_of(static_cast<const std::byte*>(term.data), piece), x);
+  }
+  alignas(64) float addend[kLargestTile];
+  const bool finite = read_term(term, dtype, piece, divisor, addend);
+  for (std::size_t i = 0; i < piece.count; ++i) x[i] += addend[i];
+  return finite;
 }
 
 bool BlockCodec::gather(std::span<const Term> terms, DType dtype, const Piece& piece, float divisor,
                         float* x) const {
-  Tile tile{.count = piece.count, .divisor = divisor};
-  bool finite = read_term(terms.front(), dtype, piece, tile, x);
-  tile.absent = -0.0f;
-  for (const Term& term : terms.subspan(1)) {
-    alignas(64) float addend[kLargestTile];
-    finite &= read_term(term, dtype, piece, tile, addend);
-    for (std::size_t i = 0; i < piece.count; ++i) x[i] += addend[i];
-  }
+  bool finite = read_term(terms.front(), dtype, piece, divisor, x);
+  for (const Term& term : terms.subspan(1)) finite &= add_term(term, dtype, piece, divisor, x);
   return finite;
 }
 
@@ -132,14 +138,23 @@ bool BlockCodec::decode_piece(const DecodeArgs& args, const Piece& piece) const 
   return finite;
 }
 
+bool BlockCodec::add_piece(const DecodeArgs& args, const Piece& piece) const {
+  bool finite = true;
+  float* x = static_cast<float*>(args.out) + piece.first;
+  for (const Term& term : args.terms.subspan(1)) finite &= add_term(term, args.dtype, piece, 1.0f, x);
+  return finite;
+}
+
 bool BlockCodec::decode(const DecodeArgs& args) const {
   Decoded done;
   if (accelerator_ != nullptr && accelerator_->decode != nullptr) {
     done = accelerator_->decode(info_.shape, args);
   }
   bool finite = done.finite;
+  const bool in_place = kernels_.add != nullptr && adds_in_place(args);
   for (std::size_t first = done.count; first < args.count; first += tile_) {
-    finite &= decode_piece(args, {first, std::min(tile_, args.count - first), args.count});
+    const Piece piece{first, std::min(tile_, args.count - first), args.count};
+    finite &= in_place ? add_piece(args, piece) : decode_piece(args, piece);
   }
   return finite;
 }

@@ -59,11 +59,13 @@ class BlockCodec final : public Codec {
   /// x = the sum of the terms; returns whether the encoded ones were finite. `divisor` applies to encoded
   /// terms.
   bool gather(std::span<const Term> terms, DType dtype, const Piece& piece, float divisor, float* x) const;
-  bool read_term(const Term& term, DType dtype, const Piece& piece, Tile tile, float* x) const;
+  bool read_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const;
+  bool add_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const;
   void encode_piece(const EncodeArgs& args, const Piece& piece) const;
   /// What every rank will hold of what was just encoded, in units of the sum.
   void read_back(const EncodeArgs& args, const Piece& piece, float* delivered) const;
   bool decode_piece(const DecodeArgs& args, const Piece& piece) const;
+  bool add_piece(const DecodeArgs& args, const Piece& piece) const;
 
   BlockCodecInfo info_;
   BlockKernels kernels_;

@@ -44,7 +44,6 @@ struct Tile {
   std::uint64_t first_element = 0;  ///< in the tensor, for the noise
   std::uint64_t noise_key = 0;
   float divisor = 1;  ///< decode: see format::BlockAt
-  float absent = 0;   ///< the same
 };
 
 /// The encoded bytes of a tile: one header per block, and the payloads of the blocks, contiguous.
@@ -61,7 +60,24 @@ struct BlockKernels {
   void (*encode)(const BlockShape&, const Tile&, const float* x, Sections<std::byte> out) = nullptr;
   /// Returns whether all values were finite.
   bool (*decode)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* out) = nullptr;
+  /// Adds to x instead: sparse formats, else null. Elements that were not sent stay as they are.
+  bool (*add)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* x) = nullptr;
 };
+
+/// The result is the memory of the first term, and all others are encoded: a sparse codec then touches
+/// nothing but what was sent. (Elsewhere stored NaNs are made canonical; here those of elements that no peer
+/// sent stay.)
+inline bool adds_in_place(const DecodeArgs& args) {
+  const Term& first = args.terms.front();
+  const bool divides = args.finish && args.op == ReduceOp::avg && args.world > 1;
+  if (args.dtype != DType::f32 || divides || first.kind != Term::Kind::plain || first.data != args.out) {
+    return false;
+  }
+  for (const Term& term : args.terms.subspan(1)) {
+    if (term.kind != Term::Kind::encoded) return false;
+  }
+  return true;
+}
 
 /// The first `count` elements of a call are done; `finite` is Codec::decode's result for them.
 struct Decoded {
@@ -93,7 +109,6 @@ format::BlockAt block_at(const BlockShape& shape, const Tile& tile, std::size_t 
   at.block = shape.block;
   at.divisor = tile.divisor;
   at.kept = shape.kept;
-  at.absent = tile.absent;
   at.stochastic = shape.stochastic;
   at.first_element = tile.first_element + first;
   if (shape.stochastic) at.noise = format::NoiseStream::at(tile.noise_key, at.first_element);
@@ -119,12 +134,12 @@ void encode_tile(const BlockShape& shape, const Tile& tile, const float* x, Sect
   }
 }
 
-template <class Format>
+template <bool (*Operation)(const std::byte*, const std::byte*, const format::BlockAt&, float*), class Format>
 bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::byte> in, float* out) {
   bool finite = true;
   for (std::size_t first = 0; first < tile.count; first += shape.block) {
     const format::BlockAt at = block_at<Format>(shape, tile, first);
-    finite &= Format::decode(in.headers, in.payloads, at, out + first);
+    finite &= Operation(in.headers, in.payloads, at, out + first);
     in.headers += Format::kHeaderBytes;
     in.payloads += payload_bytes<Format>(shape, at.count);
   }
@@ -136,8 +151,10 @@ bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::
 /// The kernels of a block format (see format/scaled_block.hpp for what that is).
 template <class Format>
 BlockKernels scalar_kernels() {
-  return {Format::kHeaderBytes, &detail::payload_bytes<Format>, &detail::encode_tile<Format>,
-          &detail::decode_tile<Format>};
+  BlockKernels kernels{Format::kHeaderBytes, &detail::payload_bytes<Format>, &detail::encode_tile<Format>,
+                       &detail::decode_tile<&Format::decode, Format>};
+  if constexpr (requires { &Format::add; }) kernels.add = &detail::decode_tile<&Format::add, Format>;
+  return kernels;
 }
 
 }  // namespace ferrule::codec

@@ -119,7 +119,7 @@ TEST(TopK, WorkedExample) {
             (std::vector<unsigned>{0x82, 0x3c, 3, 17, 255, 95, 63, 0x82}));
 }
 
-// A codec that has decoded element i as -0 has not touched a sum with it.
+// Sums are touched only where something was sent: -0 stays -0. A copy has +0 there.
 TEST(TopK, WhatWasNotSentLeavesSumsAsTheyAre) {
   const auto codec = make_or_fail("topk:k=1,block=256");
   std::vector<float> x(256, 0.0F);
@@ -128,14 +128,16 @@ TEST(TopK, WhatWasNotSentLeavesSumsAsTheyAre) {
   const Input sent{Term::Kind::encoded,
                    run_encode(*codec, at, {{Term::Kind::plain, to_elements(x, DType::f32)}}).wire};
   const Input mine{Term::Kind::plain, to_elements(std::vector<float>(256, -0.0F), DType::f32)};
-  const auto sum = to_floats(run_decode(*codec, at, {mine, sent}).elements, DType::f32);
   const auto copy = to_floats(run_decode(*codec, at, {sent}).elements, DType::f32);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    EXPECT_EQ(sum[i], x[i]);
-    EXPECT_EQ(copy[i], x[i]);
-    if (i == 5) continue;
-    EXPECT_TRUE(std::signbit(sum[i])) << i;
-    EXPECT_FALSE(std::signbit(copy[i])) << i;
+  for (const int in_place_of : {-1, 0}) {
+    const Decoded decoded = run_decode(*codec, at, {mine, sent}, {ReduceOp::sum, false, 1, in_place_of});
+    const auto sum = to_floats(decoded.elements, DType::f32);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(sum[i], x[i]);
+      EXPECT_EQ(copy[i], x[i]);
+      EXPECT_EQ(std::signbit(sum[i]), i != 5) << i;
+      EXPECT_FALSE(std::signbit(copy[i])) << i;
+    }
   }
 }
 

@@ -168,18 +168,39 @@ struct BlockTopK {
 
   FERRULE_HD static bool decode(const std::byte* header, const std::byte* payload, const BlockAt& at,
                                 float* out) {
-    const TopKLayout layout = TopKLayout::of(at.count, at.block, at.kept);
     std::uint16_t positions[kMostKept];
+    float values[kMostKept];
+    const bool finite = read(header, payload, at, positions, values);
+    const float rest = finite ? 0.0f : canonical_nan();
+    for (std::size_t i = 0; i < at.count; ++i) out[i] = rest;
+    const std::size_t kept = finite ? TopKLayout::of(at.count, at.block, at.kept).kept : 0;
+    for (std::size_t j = 0; j < kept; ++j) out[positions[j]] = values[j];
+    return finite;
+  }
+
+  FERRULE_HD static bool add(const std::byte* header, const std::byte* payload, const BlockAt& at, float* x) {
+    std::uint16_t positions[kMostKept];
+    float values[kMostKept];
+    const bool finite = read(header, payload, at, positions, values);
+    if (!finite) {
+      for (std::size_t i = 0; i < at.count; ++i) x[i] = canonical_nan();
+      return false;
+    }
+    const std::size_t kept = TopKLayout::of(at.count, at.block, at.kept).kept;
+    for (std::size_t j = 0; j < kept; ++j) x[positions[j]] = x[positions[j]] + values[j];
+    return true;
+  }
+
+  /// What was sent. False if positions or values are bad: the block is NaN throughout.
+  FERRULE_HD static bool read(const std::byte* header, const std::byte* payload, const BlockAt& at,
+                              std::uint16_t* positions, float* values) {
+    const TopKLayout layout = TopKLayout::of(at.count, at.block, at.kept);
     bool finite = unpack_positions(payload, layout, at.count, positions);
     const float scale = read_scale(header, at);
-    const std::byte* values = payload + layout.position_bytes;
-    for (std::size_t j = 0; finite && j < layout.kept; ++j) {
-      finite = is_finite(value_of(values + kValueBytes * j, scale, at.divisor));
-    }
-    const float absent = finite ? at.absent : canonical_nan();
-    for (std::size_t i = 0; i < at.count; ++i) out[i] = absent;
-    for (std::size_t j = 0; finite && j < layout.kept; ++j) {
-      out[positions[j]] = value_of(values + kValueBytes * j, scale, at.divisor);
+    const std::byte* codes = payload + layout.position_bytes;
+    for (std::size_t j = 0; j < layout.kept; ++j) {
+      values[j] = value_of(codes + kValueBytes * j, scale, at.divisor);
+      finite = finite && is_finite(values[j]);
     }
     return finite;
   }
