@@ -145,6 +145,7 @@ class Channel:
         self._residual: Residual | None = None
         self._loaded: numpy.ndarray | None = None
         self._scale = 1.0
+        self._algorithms: dict[str, str] = {}  # as Unit has them
         sharding.channels[name] = self
 
     def options(self, values: torch.Tensor) -> dict:
@@ -160,9 +161,11 @@ class Channel:
             values.add_(torch.from_numpy(self._residual.numpy()))
             self._residual.scale(0.0)
         self.step += 1
+        codec = self._codec if is_lossy else EXACT
+        algo = self._algorithms.get(codec, settings.algo) if settings.algo == "auto" else settings.algo
         return {
-            "codec": self._codec if is_lossy else EXACT,
-            "algo": settings.algo,
+            "codec": codec,
+            "algo": algo,
             "residual": self._residual if is_lossy else None,
             "timeout": settings.timeout,
             "seed": settings.seed,
@@ -170,17 +173,27 @@ class Channel:
             "tensor": self._tensor_id,
         }
 
+    def note(self, options: dict, work: Work) -> None:
+        """What these options came to."""
+        self._algorithms[options["codec"]] = work.algorithm
+
     def state(self) -> dict:
         """To be saved, between steps."""
         values = self._loaded if self._residual is None else self._residual.numpy()
         residual = None if values is None else torch.from_numpy(values.copy())
-        return {"step": self.step, "loss_scale": self._scale, "residual": residual}
+        return {
+            "step": self.step,
+            "loss_scale": self._scale,
+            "algorithms": dict(self._algorithms),
+            "residual": residual,
+        }
 
     def load(self, state: dict | None) -> None:
         """None: from the beginning."""
         self._residual = None
         self._loaded = None
         self.step, self._scale = (state["step"], state["loss_scale"]) if state else (0, 1.0)
+        self._algorithms = dict(state["algorithms"]) if state else {}
         if state and state["residual"] is not None:
             self._loaded = state["residual"].numpy().copy()
 
@@ -224,9 +237,9 @@ class ReduceScatter(_Memory):
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
         started_s = time.monotonic()
         communicator = self._sharding.communicator(group)
-        work = communicator.reduce_scatter_async(
-            input_tensor, output_tensor, op=_op_name(op), **self._channel.options(input_tensor)
-        )
+        options = self._channel.options(input_tensor)
+        work = communicator.reduce_scatter_async(input_tensor, output_tensor, op=_op_name(op), **options)
+        self._channel.note(options, work)
         raw_bytes = _bytes(input_tensor) // communicator.size * (communicator.size - 1)
         return _end(async_op, lambda: self._sharding.finish("reduce_scatter", work, raw_bytes, started_s))
 
@@ -265,7 +278,9 @@ def all_reduce_hook(sharding: Sharding, name: str, replicas: dist.ProcessGroup):
     def hook(reduce_output: torch.Tensor) -> None:
         started_s = time.monotonic()
         communicator = sharding.communicator(replicas)
-        work = communicator.all_reduce_async(reduce_output, op="avg", **channel.options(reduce_output))
+        options = channel.options(reduce_output)
+        work = communicator.all_reduce_async(reduce_output, op="avg", **options)
+        channel.note(options, work)
         raw_bytes = _bytes(reduce_output) * 2 * (communicator.size - 1) // communicator.size
         sharding.finish("all_reduce", work, raw_bytes, started_s)
 
