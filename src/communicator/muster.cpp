@@ -16,7 +16,7 @@
 #include "communicator/lineage.hpp"
 #include "rendezvous/fields.hpp"
 #include "rendezvous/refuge.hpp"
-#include "transport/liveness.hpp"
+#include "base/process.hpp"
 
 namespace ferrule::communicator {
 namespace {
@@ -62,8 +62,8 @@ class Mustering {
     const auto& peers = line_.root.peers;
     const transport::Peer& peer = peers[static_cast<std::size_t>(rank)];
     if (peer.host_id != peers[static_cast<std::size_t>(me_)].host_id) return false;
-    return transport::has_ended({peer.pid, peer.start_ticks, peer.pid_namespace},
-                                transport::ProcessIdentity::of_this_process());
+    return has_ended({peer.pid, peer.start_ticks, peer.pid_namespace},
+                                ProcessIdentity::of_this_process());
   }
 
   Result<std::shared_ptr<rendezvous::Store>> open(std::int32_t rank, Deadline deadline) const {
