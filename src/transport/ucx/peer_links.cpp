@@ -100,8 +100,8 @@ Status UcxTransport::create_endpoint(Link& to) {
   if (abandoned_) return fatal_;
   // The death of its process is a better reason than UCX's, but a dying process gives up its memory first.
   const auto grace = Deadline::after(kDeathGrace);
-  while (to.gone.ok() && !grace.passed()) look_for_deaths(grace);
-  if (!to.gone.ok()) return to.gone;
+  while (fatal_.ok() && !grace.passed()) look_for_deaths(grace);
+  FERRULE_RETURN_IF_ERROR(fatal_);
   return ucx_error(fmt::format("connecting to {} (transports: {})", membership_.describe(to.peer),
                                choice_.tls.empty() ? "all" : std::string_view(choice_.tls)),
                    status);
@@ -217,10 +217,11 @@ void UcxTransport::look_for_deaths(Deadline deadline) {
   for (const auto peer : vigil_->take()) note_end(peer);
 }
 
-/// It looks as if the peer were dying. UCX rests until that is certain.
+/// It looks as if the peer were dying. UCX rests until that is certain, or another's death is: then the peer
+/// has only given up because of that one.
 void UcxTransport::expect_end(std::int32_t peer) {
   const auto grace = Deadline::after(kDeathGrace);
-  while (link(peer).gone.ok() && !grace.passed()) {
+  while (fatal_.ok() && !grace.passed()) {
     auto deaths = wake_set_.sleep(grace);
     if (!deaths.ok()) return fail(deaths.status());
     for (const auto ended : deaths->ended) note_end(ended);
@@ -320,12 +321,14 @@ void UcxTransport::abandon() {
     Worker worker;
     std::vector<Link> links;
     std::deque<SendOp> ops;
+    DeathSign sign;  // this process lives: its peers must not take it for dying
   };
   static auto* const graveyard = new std::deque<Remains>();
   static std::mutex mutex;
   inbox_ = Inbox(membership_);  // gives the views of UCX's memory back while it is there
   const std::lock_guard lock(mutex);
-  graveyard->push_back({std::move(context_), std::move(worker_), std::move(links_), std::move(ops_)});
+  graveyard->push_back(
+      {std::move(context_), std::move(worker_), std::move(links_), std::move(ops_), std::move(sign_)});
   log::info("UCX of rank {} is left as it is: a rank died while connections were being made", rank());
 }
 
