@@ -162,6 +162,7 @@ class Communicator {
   Status take_residual(Work& work);
   Result<bool> agree(Work& work, Deadline until);
   Status settle_disagreement(const Work& work, const Status& seen);
+  void hear_why(const Work& work, const Status& status);
   void fail(Work& work, const Status& why);
   void succeed(Work& work);
   Result<bool> advance(Work& work, Deadline until);

@@ -1,11 +1,19 @@
 #include "communicator/control.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 
 namespace ferrule::communicator {
+namespace {
+
+/// Between two looks at a transport that has failed, and therefore does not wait.
+constexpr std::chrono::microseconds kNap{200};
+
+}  // namespace
 
 ControlPlane::ControlPlane(transport::Transport& transport, std::uint64_t communicator, Handler handler)
     : transport_(transport), communicator_(communicator), handler_(std::move(handler)) {
@@ -83,8 +91,9 @@ void ControlPlane::flush(Deadline deadline) {
   const auto all_done = [this] {
     return std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& item) { return item->send.done; });
   };
+  // A transport that has failed still delivers to those that it has not lost, and they wait for the reason.
   while (!all_done() && !deadline.passed()) {
-    if (!transport_.progress(deadline).ok()) return;
+    if (!transport_.progress(deadline).ok()) std::this_thread::sleep_for(kNap);
   }
 }
 

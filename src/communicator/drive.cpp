@@ -18,8 +18,9 @@ namespace {
 
 // How long a rank waits for the text that has both values of a disagreement, ...
 constexpr std::chrono::seconds kSettle{2};
-// ... and to pass on the news of a failure.
+// ... and to pass on the news of a failure, or to hear them.
 constexpr std::chrono::milliseconds kFarewell{200};
+constexpr std::chrono::microseconds kNap{200};
 
 }  // namespace
 
@@ -32,6 +33,7 @@ bool Communicator::drive(Work& work, Deadline until) {
     status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
   }
   if (!status.ok()) {
+    hear_why(work, status);
     fail(work, name_collective(work, status));
     return true;
   }
@@ -162,6 +164,17 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
   }
   return Status(ErrorCode::mismatch,
                 fmt::format("ranks disagree about all_reduce #{}: {}", work.intent.sequence, seen.text()));
+}
+
+// Who leaves because of a failure may be gone before the word of those who have seen it is here: it is waited
+// for, else this rank would accuse one that has done nothing. Transports call an orderly departure so.
+void Communicator::hear_why(const Work& work, const Status& status) {
+  if (status.code() != ErrorCode::peer_lost || !status.text().ends_with(" has left")) return;
+  const Deadline until = earlier(*work.deadline, Deadline::after(kFarewell));
+  while (!agreement_.failure_of(work.intent.sequence) && !until.passed() && !abort_requested_.load()) {
+    (void)transport_->progress(until);  // which has failed, and returns at once
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 // What is known best: a peer that has left after a failure has said before why it did.

@@ -212,16 +212,24 @@ Status UcxTransport::progress(Deadline deadline) {
 void UcxTransport::advance() {
   if (connecting_) look_for_deaths(Deadline::after(seconds(0)));
   if (abandoned_) return;
-  ucp_worker_progress(worker_.get());
+  progress_ucx();
   if (!news_.empty()) look_at_news();
   if (suspects_ > 0) look_at_suspects();
   if (!requests_.empty()) reap();
   if (++polls_ % kPollsPerLook == 0) look_for_deaths(Deadline::after(seconds(0)));
 }
 
+/// Did anything happen?
+bool UcxTransport::progress_ucx() {
+  unsigned happened = 0;
+  call_ucx([&] { happened = ucp_worker_progress(worker_.get()); });
+  return happened != 0;
+}
+
 void UcxTransport::sleep(Deadline deadline) {
   if (abandoned_) return;
-  const auto armed = ucp_worker_arm(worker_.get());
+  ucs_status_t armed = UCS_ERR_BUSY;
+  call_ucx([&] { armed = ucp_worker_arm(worker_.get()); });
   if (armed == UCS_ERR_BUSY) {
     // Something has arrived, or a send waits for room at a peer, which raises no event: then nap.
     if (++busy_rounds_ > kBusyRounds) std::this_thread::sleep_for(kNap);
