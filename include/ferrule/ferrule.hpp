@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -70,6 +71,7 @@ struct AllReduceOptions {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
+  std::optional<double> weight = std::nullopt;  ///< of this rank in a weighted mean (avg)
 };
 
 /// One collective under way. Destroying it does not end the collective.
@@ -229,6 +231,7 @@ class Communicator {
     c.tensor = options.tensor;
     c.timeout_ns = options.timeout.count();
     c.work = work;
+    c.weight = options.weight ? &*options.weight : nullptr;
     return ferruleAllReduce(send, recv.data, recv.count, static_cast<ferruleDataType_t>(recv.dtype),
                             static_cast<ferruleRedOp_t>(op), &c, handle_.get(), nullptr);
   }

@@ -54,6 +54,7 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
     call.seed = given.seed;
     call.step = given.step;
     call.tensor = given.tensor;
+    if (given.weight != nullptr) call.weight = *given.weight;
     call.timeout = std::chrono::nanoseconds(given.timeout_ns);
     const bool background = given.work != nullptr;
     // Made first: once the collective is queued, nothing may fail that would leave the caller without its

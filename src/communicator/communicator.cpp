@@ -21,6 +21,16 @@ const char* check_name(const Defaults& defaults) {
   return defaults.check_nonfinite ? "nonfinite" : "off";
 }
 
+Status check_weight(const Call& call) {
+  if (!call.weight) return {};
+  const bool is_float = call.dtype == DType::f32 || call.dtype == DType::f64 || call.dtype == DType::f16 ||
+                        call.dtype == DType::bf16;
+  if (call.op == ReduceOp::avg && is_float) return {};
+  return {ErrorCode::invalid_argument,
+          fmt::format("a weight was given with operation {} of {}: weights are for means (avg) of floats",
+                      op_name(call.op), dtype_name(call.dtype))};
+}
+
 bool is_overlapping(const Call& call, std::size_t bytes) {
   const auto send = reinterpret_cast<std::uintptr_t>(call.send);
   const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
@@ -159,6 +169,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   if (!is_valid(call.dtype)) return invalid(fmt::format("{} is no dtype", static_cast<int>(call.dtype)));
   if (!is_valid(call.op)) return invalid(fmt::format("{} is no operation", static_cast<int>(call.op)));
   FERRULE_RETURN_IF_ERROR(check_buffers(call));
+  FERRULE_RETURN_IF_ERROR(check_weight(call));
   if (call.residual != nullptr && call.residual->count() != call.count) {
     return invalid(
         fmt::format("the residual has {} elements, the tensor {}", call.residual->count(), call.count));
@@ -174,15 +185,16 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   FERRULE_RETURN_IF_ERROR(plan.status());
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
-  // whose input a rank may refuse: nobody is to send to a rank that will not take it.
-  work->intent.agreed_before = known && call.count != 0 && !defaults_.check_nonfinite;
+  // whose input a rank may refuse: nobody is to send to a rank that will not take it. So is a weighted one:
+  // weights move before data does.
+  work->intent.agreed_before = known && call.count != 0 && !defaults_.check_nonfinite && !call.weight;
   const std::uint64_t draws[] = {
       (*plan)->fingerprint(), call.seed, call.step, call.tensor,
-      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U)};
+      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U) + (call.weight ? 4U : 0U)};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor, check_name(defaults_)};
+  work->intent.draws = {call.seed, call.step, call.tensor, call.weight.has_value(), check_name(defaults_)};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -196,6 +208,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                defaults_.checksum};
   // Where nothing is encoded, nothing is left behind.
   work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
+  work->weight = call.weight;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@
 #include "communicator/identity_check.hpp"
 #include "communicator/roll_call.hpp"
 #include "communicator/tuning.hpp"
+#include "communicator/weights.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
 #include "ferrule/status.hpp"
@@ -76,6 +78,7 @@ struct Call {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  std::optional<double> weight;  ///< makes it a weighted mean: all ranks give one, op is avg
   std::chrono::nanoseconds timeout{0};
 };
 
@@ -167,6 +170,9 @@ class Communicator {
   void succeed(Work& work);
   Result<bool> advance(Work& work, Deadline until);
   Result<bool> check(Work& work, Deadline until);
+  Result<bool> weigh(Work& work, Deadline until);
+  Status start_running(Work& work);
+  Status scale_input(Work& work);
   Status name_collective(const Work& work, const Status& status) const;
   static void note_movement(Work& work, Deadline::Clock::time_point when);
   Status refuse_nonfinite(const Work& work) const;
@@ -210,12 +216,14 @@ class Communicator {
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
   HugeBuffer spare_residual_;
+  HugeBuffer scaled_;  ///< this rank's share of a weighted mean
   Trace trace_;
   executor::Run run_;
   ControlPlane control_;
   Agreement agreement_;
   RollCall roll_{control_, membership_};
   IdentityCheck identity_{control_, membership_};
+  WeightExchange weights_{control_, membership_};
 };
 
 }  // namespace ferrule::communicator

@@ -25,6 +25,7 @@ enum class ControlType : std::uint8_t {
   missing = 5,  ///< the outcome of a roll call, for those who have arrived: the text says who is missing
   hash = 6,  ///< header.plan is a hash of the sender's result, header.slice the round, header.chunk whether
              ///< all that it has heard of so far were equal
+  weights = 7,  ///< weights of a mean: header.slice is which, the text their bytes
 };
 
 /// Errors after which the communicator is as good as before: nothing was half done.
@@ -37,7 +38,7 @@ struct ControlMessage {
   ControlType type;
   std::int32_t source;
   std::uint32_t sequence;
-  std::uint32_t round;     ///< agree, hash
+  std::uint32_t round;     ///< agree, hash, weights
   std::uint64_t identity;  ///< agree; hash: of the result
   bool equal;              ///< hash
   ErrorCode code;          ///< failed
@@ -62,6 +63,7 @@ class ControlPlane {
   void send_word(ControlType type, std::int32_t peer, std::uint32_t sequence, std::string_view text);
   void send_hash(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t hash,
                  bool equal);
+  void send_weights(std::int32_t peer, std::uint32_t sequence, std::uint32_t part, std::string_view bytes);
   /// Frees what has been sent. Cheap.
   void reap();
   /// Drives until everything has been sent, or the deadline.

@@ -17,12 +17,13 @@ namespace ferrule::communicator {
 /// Filled in by the caller's thread when it is queued, then touched by the transport's owner only, until
 /// `done`.
 struct Work {
-  enum class Stage : std::uint8_t { queued, agreeing, running };
+  enum class Stage : std::uint8_t { queued, agreeing, weighing, running };
 
   executor::Job job;
   Intent intent;
   residual::Residual* residual = nullptr;
   residual::Update update;
+  std::optional<double> weight;  ///< this rank's, in a weighted mean
   std::chrono::nanoseconds timeout{0};
   bool background = false;
 
