@@ -65,6 +65,15 @@ void ControlPlane::send_hash(std::int32_t peer, std::uint32_t sequence, std::uin
   post(peer, header, {});
 }
 
+void ControlPlane::send_weights(std::int32_t peer, std::uint32_t sequence, std::uint32_t part,
+                                std::string_view bytes) {
+  transport::MessageHeader header;
+  header.control_type = static_cast<std::uint8_t>(ControlType::weights);
+  header.sequence = sequence;
+  header.slice = part;
+  post(peer, header, bytes);
+}
+
 void ControlPlane::post(std::int32_t peer, transport::MessageHeader header, std::string_view text) {
   auto outgoing = std::make_unique<Outgoing>();
   outgoing->text = text.substr(0, kMaxTextBytes);
@@ -102,7 +111,7 @@ void ControlPlane::handle(const transport::MessageHeader& header, std::span<cons
                          header.control_type <= static_cast<std::uint8_t>(ControlType::refuse);
   if (transfers && transfer_handler_ != nullptr) return transfer_handler_(header, payload);
   const bool known = header.control_type >= static_cast<std::uint8_t>(ControlType::agree) &&
-                     header.control_type <= static_cast<std::uint8_t>(ControlType::hash);
+                     header.control_type <= static_cast<std::uint8_t>(ControlType::weights);
   if (!known || payload.size() > kMaxTextBytes) {
     log::warn("ignored a control message of type {} and {} bytes from rank {}", header.control_type,
               payload.size(), header.source);

@@ -1,9 +1,9 @@
 // Comes back from an abort() inside UCX.
 //
-// UCX 1.13 over TCP has assertions that do not expect a peer to die before its connection is made, and ends
-// the process for them. While connections are made, calls of UCX run under a guard: from abort() the thread
-// jumps back to before the call. What UCX was doing is then half done, and none of that worker may be called
-// again; it is left as it is. Only where the alternative is the end of this process.
+// UCX 1.13 has assertions that do not expect a peer to die, or to leave, before its connection is made on
+// both sides, and ends the process for them. While that may be, calls of UCX run under a guard: from abort()
+// the thread jumps back to before the call. What UCX was doing is then half done, and none of that worker may
+// be called again; it is left as it is. Only where the alternative is the end of this process.
 #pragma once
 
 #include <setjmp.h>
@@ -23,13 +23,14 @@ class AbortGuard {
   template <class Call>
   bool call(const Call& ucx) const {
     sigjmp_buf here;
+    sigjmp_buf* const outer = escape_;
     if (sigsetjmp(here, 0) != 0) {
-      escape_ = nullptr;
+      escape_ = outer;
       return false;
     }
     escape_ = &here;
     ucx();
-    escape_ = nullptr;
+    escape_ = outer;
     return true;
   }
 

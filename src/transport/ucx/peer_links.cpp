@@ -26,6 +26,8 @@ constexpr seconds kSettleLimit{1};
 /// For the last messages of this rank to leave, when it leaves.
 constexpr seconds kFlushLimit{2};
 constexpr seconds kCloseLimit{2};
+/// From connecting on: until the last messages about connections have certainly arrived.
+constexpr seconds kGuarded{10};
 /// Messages of a process that has ended are still in its queues; this is more than they hold.
 constexpr int kDrainPolls = 4096;
 
@@ -47,19 +49,23 @@ Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline de
   abandoned_ = abandoned_ || (!status.ok() && status.code() == ErrorCode::peer_lost);
   connecting_ = false;
   wake_set_.forget_signs();
-  if (status.ok()) guard_.reset();  // else UCX is still called with connections half made: to close them
+  guarded_until_ = Deadline::after(kGuarded);
   return status;
 }
 
-/// Of an abort() of UCX the reason is a death, of which the signs come at once.
+/// Of an abort() of UCX the reason is a rank that has gone, of which the signs come at once.
 void UcxTransport::give_up_on_ucx() {
   abandoned_ = true;
   const auto grace = Deadline::after(kDeathGrace);
   while (fatal_.ok() && !grace.passed()) look_for_deaths(grace);
   fail({ErrorCode::peer_lost,
-        fmt::format("UCX gave up on {} while it was being connected: a rank must have died, or have lost its "
+        fmt::format("UCX gave up on {} while connections were new: a rank must have gone, or have lost its "
                     "network, but it is not known which",
                     membership_.describe(rank()))});
+  for (auto& to : links_) close_link(to, fatal_);
+  for (auto& op : ops_) {
+    if (op.send != nullptr) finish(op, UCS_ERR_CANCELED);
+  }
 }
 
 Status UcxTransport::connect_all(std::span<const PeerAddress> addresses, Deadline deadline) {
@@ -261,7 +267,7 @@ void UcxTransport::close_link(Link& peer, Status why) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  keep(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param));
+  call_ucx([&] { keep(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param)); });
 }
 
 /// A departure harms nobody until something is awaited from the one who left.
@@ -298,9 +304,9 @@ void UcxTransport::say_farewell() {
     to.farewell = link_message(to, LinkEvent::farewell);
     send_link_message(to, to.farewell);
     ucp_request_param_t param{};
-    keep(ucp_ep_flush_nbx(to.endpoint, &param));
+    call_ucx([&] { keep(ucp_ep_flush_nbx(to.endpoint, &param)); });
   }
-  drive_until(Deadline::after(kFlushLimit), [&] { return requests_.empty(); });
+  drive_until(Deadline::after(kFlushLimit), [&] { return abandoned_ || requests_.empty(); });
 }
 
 /// After a failed connect() some connections are half made, and UCX 1.13 can abort this process or the peer's
@@ -329,22 +335,24 @@ void UcxTransport::abandon() {
   const std::lock_guard lock(mutex);
   graveyard->push_back(
       {std::move(context_), std::move(worker_), std::move(links_), std::move(ops_), std::move(sign_)});
-  log::info("UCX of rank {} is left as it is: a rank died while connections were being made", rank());
+  log::info("UCX of rank {} is left as it is: a rank has gone while connections were being made", rank());
 }
 
 UcxTransport::~UcxTransport() {
-  if (!abandoned_) settle_connections();
-  if (abandoned_) {
-    abandon();
-    return;
-  }
+  if (guard_ == nullptr) guard_ = std::make_unique<AbortGuard>();  // others may be connecting still, or leave
+  if (!abandoned_) leave();
+  if (abandoned_) abandon();
+}
+
+void UcxTransport::leave() {
+  settle_connections();
   for (auto& peer : links_) {
     // Those who may not listen are not waited for.
     if (!peer.greeted || peer.suspect) close_link(peer, {ErrorCode::aborted, "the connection was given up"});
   }
   say_farewell();
   for (auto& peer : links_) close_link(peer, {ErrorCode::aborted, "the transport is closed"});
-  if (!drive_until(Deadline::after(kCloseLimit), [&] { return requests_.empty(); })) {
+  if (!drive_until(Deadline::after(kCloseLimit), [&] { return abandoned_ || requests_.empty(); })) {
     log::warn("UCX did not close {} connections of rank {} in time", requests_.size(), rank());
   }
 }

@@ -154,8 +154,12 @@ void UcxTransport::start(Send& send) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.cb.send = on_sent;
   param.user_data = &op;
-  const auto request = ucp_am_send_nbx(to.endpoint, kMessageId, op.header, MessageHeader::kBytes,
-                                       send.payload.data(), send.payload.size(), &param);
+  ucs_status_ptr_t request = nullptr;
+  call_ucx([&] {
+    request = ucp_am_send_nbx(to.endpoint, kMessageId, op.header, MessageHeader::kBytes, send.payload.data(),
+                              send.payload.size(), &param);
+  });
+  if (abandoned_) return;  // the send has ended
   if (request == nullptr || UCS_PTR_IS_ERR(request)) finish(op, UCS_PTR_STATUS(request));
 }
 
@@ -216,7 +220,9 @@ void UcxTransport::advance() {
   if (!news_.empty()) look_at_news();
   if (suspects_ > 0) look_at_suspects();
   if (!requests_.empty()) reap();
-  if (++polls_ % kPollsPerLook == 0) look_for_deaths(Deadline::after(seconds(0)));
+  if (++polls_ % kPollsPerLook != 0) return;
+  look_for_deaths(Deadline::after(seconds(0)));
+  if (guard_ != nullptr && guarded_until_.passed()) guard_.reset();
 }
 
 /// Did anything happen?

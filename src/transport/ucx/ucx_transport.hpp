@@ -100,9 +100,10 @@ class UcxTransport final : public Transport {
   /// Calls UCX, under guard_ while there is one. Nothing to destroy may stand between this and UCX.
   template <class Call>
   void call_ucx(const Call& ucx) {
+    if (abandoned_) return;
     if (guard_ == nullptr) {
       ucx();
-    } else if (!abandoned_ && !guard_->call(ucx)) {
+    } else if (!guard_->call(ucx)) {
       give_up_on_ucx();
     }
   }
@@ -158,6 +159,7 @@ class UcxTransport final : public Transport {
   void fail(Status status);
   void keep(ucs_status_ptr_t request);
   void reap();
+  void leave();
   void settle_connections();
   void say_farewell();
   void abandon();
@@ -199,7 +201,8 @@ class UcxTransport final : public Transport {
   std::int32_t suspects_ = 0;
   DeathSign sign_;
   std::unique_ptr<Vigil> vigil_;
-  std::unique_ptr<AbortGuard> guard_;  ///< until all connections are made
+  std::unique_ptr<AbortGuard> guard_;  ///< while connections are new, and while this rank leaves
+  Deadline guarded_until_ = Deadline::never();
   bool connecting_ = false;  ///< connections are being made: UCX must not meet the dead, see peer_links.cpp
   bool abandoned_ = false;   ///< a rank has died meanwhile: UCX is not touched any more
   const void* offered_ = nullptr;   ///< payload that a running callback was offered; still UCX's
