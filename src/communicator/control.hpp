@@ -29,7 +29,7 @@ enum class ControlType : std::uint8_t {
              ///< all that it has heard of so far were equal
   // Point to point (point_to_point.hpp). header.sequence is the sender's number of the send.
   offer = 7,   ///< header.plan: bytes, chunk: tag, slice: 1 if the payload is all of them
-  wants = 8,   ///< a receive fits: send the pieces
+  wants = 8,   ///< a receive fits: send pieces up to header.plan bytes
   piece = 9,   ///< header.plan: where in the tensor the payload belongs, in bytes
   took = 10,   ///< an offer with its bytes has been used
   refuse = 11  ///< the receive that fits has another length; the text says so
