@@ -30,7 +30,7 @@ enum class ControlType : std::uint8_t {
   weights = 7,  ///< weights of a mean: header.slice is which, the text their bytes
   // Point to point (point_to_point.hpp). header.sequence is the sender's number of the send.
   offer = 8,   ///< header.plan: bytes, chunk: tag, slice: 1 if the payload is all of them
-  wants = 9,   ///< a receive fits: send the pieces
+  wants = 9,   ///< a receive fits: send pieces up to header.plan bytes
   piece = 10,  ///< header.plan: where in the tensor the payload belongs, in bytes
   took = 11,   ///< an offer with its bytes has been used
   refuse = 12  ///< the receive that fits has another length; the text says so
