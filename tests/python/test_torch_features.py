@@ -1,33 +1,19 @@
-"""What compress() can be told, and checkpoints. One set of processes runs all scenarios of a worker."""
-
-import importlib.util
-import re
+"""What compress() can be told, checkpoints, and FSDP2."""
 
 import pytest
-from ranks import WORKERS, run_processes
-
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
-
-RANKS = {"torch_controls.py": 2, "torch_resume.py": 3}
-SCENARIOS = [
-    (worker, name)
-    for worker in RANKS
-    for name in re.findall(r"^@scenario\ndef (\w+)", (WORKERS / worker).read_text(), re.MULTILINE)
-]
-_reports = {}
+from torch_ranks import check, scenarios
 
 
-def reports_of(worker):
-    """What each rank saw, by scenario. A worker that fails once is not run again."""
-    if worker not in _reports:
-        _reports[worker] = None
-        _reports[worker] = run_processes(RANKS[worker], WORKERS / worker, deadline_s=240)
-    assert _reports[worker] is not None, "its processes failed, see the first test"
-    return _reports[worker]
+@pytest.mark.parametrize("name", scenarios("torch_controls"))
+def test_control(two_ranks, name):
+    check(two_ranks, f"torch_controls.{name}")
 
 
-@pytest.mark.parametrize("worker, name", SCENARIOS)
-def test_scenario(worker, name):
-    for rank, report in enumerate(reports_of(worker)):
-        assert report[name]["ok"], f"rank {rank}:\n{report[name].get('trace')}"
+@pytest.mark.parametrize("name", scenarios("torch_resume"))
+def test_checkpoint(three_ranks, name):
+    check(three_ranks, f"torch_resume.{name}")
+
+
+@pytest.mark.parametrize("name", scenarios("torch_fsdp"))
+def test_fsdp(four_ranks, name):
+    check(four_ranks, f"torch_fsdp.{name}")

@@ -2,8 +2,6 @@
 
 import datetime
 import hashlib
-import json
-import sys
 import traceback
 
 import torch
@@ -60,20 +58,21 @@ def step_once(wrapped, batch):
     return {name: parameter.grad.clone() for name, parameter in wrapped.module.named_parameters()}
 
 
-def main():
-    """Runs all scenarios, or those named in the arguments."""
-    chosen = sys.argv[1:]
+def run(chosen):
+    """Runs scenarios, all ranks in the same order, and returns what each saw as {"module.name": report}. `chosen`: names by
+    module, none meaning all."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=40))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     report = {}
     for function in SCENARIOS:
-        if chosen and function.__name__ not in chosen:
+        module, name = function.__module__, function.__name__
+        if chosen[module] and name not in chosen[module]:
             continue
         try:
-            report[function.__name__] = {"ok": True, **function()}
+            report[f"{module}.{name}"] = {"ok": True, **function()}
         except Exception:
-            report[function.__name__] = {"ok": False, "trace": traceback.format_exc()}
+            report[f"{module}.{name}"] = {"ok": False, "trace": traceback.format_exc()}
             traceback.print_exc()  # where a rank that fails alone leaves the others waiting, this is all there is
         dist.barrier()
-    print(json.dumps(report))
     dist.destroy_process_group()
+    return report

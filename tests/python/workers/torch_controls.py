@@ -1,6 +1,5 @@
 """One rank of the tests of what compress() can be told: rules, warm-up, switch, loss scale, clips, weights, delivery."""
 
-import sys
 import threading
 
 import ferrule
@@ -9,7 +8,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import torch_common
 from torch_common import ddp, digest, inputs, local_gradients, mlp, on_all_ranks, scenario, step_once
 
 
@@ -137,7 +135,7 @@ def loss_scale():
 
 @scenario
 def overflow():
-    """R20: an overflow on one rank is seen on all, and is gone from the next step."""
+    """An overflow on one rank is seen on all, and is gone from the next step."""
     scaled = train_scaled([2.0**16] * 4 + [2.0**15] * 4, overflow_at=(3,))
     assert ferrule.torch.stats(scaled)["skipped"] == 1
     train_scaled(None, overflow_at=(2,))
@@ -313,7 +311,3 @@ def disabled_models_take_all_calls():
     finally:
         del os.environ["FERRULE_DISABLE"]
     return {}
-
-
-if __name__ == "__main__":
-    sys.exit(torch_common.main())

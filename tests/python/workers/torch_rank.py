@@ -5,7 +5,6 @@ others still run. All ranks run them in the same order.
 """
 
 import os
-import sys
 import warnings
 
 import ferrule
@@ -14,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import torch_common
 from torch_common import ddp, digest, inputs, local_gradients, mlp, on_all_ranks, scenario, step_once
 
 
@@ -75,7 +73,7 @@ class Recorder:
     """Stands where the hook's reducer has its layouts, and notes which parameters each bucket held."""
 
     def __init__(self, wrapped):
-        table = ferrule.torch._registry.reducer_of(wrapped).table
+        table = ferrule.torch._registry.engine_of(wrapped).table
         names = {id(parameter): name for name, parameter in wrapped.module.named_parameters()}
         self.buckets = []
         find = table.find
@@ -133,7 +131,7 @@ def ledger_errors(wrapped, put_in, came_out):
 
 @scenario
 def residuals_follow_their_parameters():
-    """R08: DDP rebuilds its buckets after the first step, in another order. The ledger of each parameter must hold."""
+    """DDP rebuilds its buckets after the first step, in another order. The ledger of each parameter must hold."""
     wrapped = ddp(Signature(), bucket_cap_mb=0.01, broadcast_buffers=False)
     ferrule.torch.compress(wrapped, "int4")
     recorder = Recorder(wrapped)
@@ -384,7 +382,3 @@ def dlpack_tensors():
                 continue
             raise AssertionError("no error")
     return {}
-
-
-if __name__ == "__main__":
-    sys.exit(torch_common.main())

@@ -2,7 +2,6 @@
 
 import io
 import logging
-import sys
 
 import ferrule
 import ferrule.torch
@@ -10,7 +9,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import torch_common
 from torch_common import ddp, digest, inputs, on_all_ranks, scenario
 
 STEPS, STOP = 12, 4
@@ -196,7 +194,3 @@ def foreign_states_are_refused():
     except ferrule.FerruleError as error:
         assert "sum, mean and reset" in str(error)
     return {}
-
-
-if __name__ == "__main__":
-    sys.exit(torch_common.main())

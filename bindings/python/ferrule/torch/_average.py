@@ -14,7 +14,7 @@ def average_parameters(ddp_model: torch.nn.Module) -> None:
     For loops in which ranks go separate ways for a while: periodic averaging, local SGD after a warm-up. All ranks
     call it at the same place. One all-reduce for each dtype.
     """
-    reducer = _registry.reducer_of(ddp_model)
+    reducer = _registry.reducer_of(ddp_model, "average_parameters()")
     if reducer is not None:
         _average(ddp_model.module, reducer.communicator)
         return

@@ -6,25 +6,30 @@ from collections.abc import Sequence
 
 import numpy
 import torch
+import torch.distributed as dist
 
 from ferrule._errors import FerruleError
 from ferrule.torch import _registry
 from ferrule.torch._clip import Average
+from ferrule.torch._fsdp import Sharding
 from ferrule.torch._reducer import Reducer
 
 _FORMAT = 1
 _log = logging.getLogger("ferrule.torch")
 
 
-def state_dict(ddp_model: torch.nn.Module) -> dict:
+def state_dict(model: torch.nn.Module) -> dict:
     """What the hook of this rank remembers, to be saved between steps. It differs between ranks: save one file a rank.
 
-    Plain numbers, texts and CPU tensors; state["residuals"] has a float32 tensor of a parameter's shape by its name.
+    Plain numbers, texts and CPU tensors. Of a DDP model state["residuals"] has a float32 tensor of a parameter's shape by
+    its name; an FSDP model keeps residuals by module, which fit the same number of ranks only.
     """
-    reducer = _registry.reducer_of(ddp_model)
+    reducer = _registry.engine_of(model)
     if reducer is None:
         return {}
-    parameters = dict(ddp_model.module.named_parameters())
+    if isinstance(reducer, Sharding):
+        return reducer.state()
+    parameters = dict(model.module.named_parameters())
     return {
         "format": _FORMAT,
         "rank": reducer.communicator.rank,
@@ -37,7 +42,7 @@ def state_dict(ddp_model: torch.nn.Module) -> dict:
     }
 
 
-def load_state_dict(ddp_model: torch.nn.Module, state: dict | Sequence[dict], *, other_world: str = "sum") -> None:
+def load_state_dict(model: torch.nn.Module, state: dict | Sequence[dict], *, other_world: str = "sum") -> None:
     """Goes on from a saved state, between steps. Parameters that it does not name start without a residual.
 
     state: what this rank saved; or the states of all ranks, in rank order, which also fit another number of ranks.
@@ -46,16 +51,19 @@ def load_state_dict(ddp_model: torch.nn.Module, state: dict | Sequence[dict], *,
 
     A size that does not fit the parameter is an error; names that the model does not have are left out, with a warning.
     """
-    reducer = _registry.reducer_of(ddp_model)
+    reducer = _registry.engine_of(model)
     if reducer is None:
         return
     if other_world not in ("sum", "mean", "reset"):
         raise FerruleError(f"other_world is '{other_world}'; there are sum, mean and reset", "invalid_argument")
+    if isinstance(reducer, Sharding):
+        reducer.load(_own_of(state), other_world)
+        return
     states = [state] if isinstance(state, dict) else list(state)
     if states == [{}] or not states:  # saved while FERRULE_DISABLE was set
         reducer.table.load({}, [])
         return
-    parameters = dict(ddp_model.module.named_parameters())
+    parameters = dict(model.module.named_parameters())
     for each in states:
         _check_format(each)
         _check_sizes(each["residuals"], parameters)
@@ -72,6 +80,12 @@ def _install(reducer: Reducer, own: dict, residuals: dict[str, torch.Tensor], pa
     is_same_world = own["world_size"] == reducer.communicator.size
     norms = own["norms"].items() if is_same_world else ()
     reducer.clip.averages = {name: Average(value, steps) for name, (value, steps) in norms}
+
+
+def _own_of(state: dict | Sequence[dict]) -> dict:
+    """Of an FSDP model."""
+    states = [state] if isinstance(state, dict) else list(state)
+    return next((each for each in states if each.get("rank") == dist.get_rank()), states[0])
 
 
 def _own(reducer: Reducer, states: list[dict]) -> dict:

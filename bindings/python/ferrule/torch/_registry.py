@@ -6,9 +6,10 @@ import weakref
 import torch
 
 from ferrule._errors import FerruleError
+from ferrule.torch._fsdp import Sharding
 from ferrule.torch._reducer import Reducer
 
-_reducers: "weakref.WeakKeyDictionary[torch.nn.Module, Reducer]" = weakref.WeakKeyDictionary()
+_engines: "weakref.WeakKeyDictionary[torch.nn.Module, Reducer | Sharding]" = weakref.WeakKeyDictionary()
 # Models that compress() left as they are because of FERRULE_DISABLE, so that the other functions know them.
 _left_alone: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
 
@@ -19,22 +20,30 @@ def is_disabled() -> bool:
 
 
 def is_known(model: torch.nn.Module) -> bool:
-    return model in _reducers
+    return model in _engines
 
 
 def leave_alone(model: torch.nn.Module) -> None:
     _left_alone.add(model)
 
 
-def enter(model: torch.nn.Module, reducer: Reducer) -> None:
-    """The reducer ends with the model."""
-    _reducers[model] = reducer
-    weakref.finalize(model, reducer.close)
+def enter(model: torch.nn.Module, engine: Reducer | Sharding) -> None:
+    """The engine ends with the model."""
+    _engines[model] = engine
+    weakref.finalize(model, engine.close)
 
 
-def reducer_of(model: torch.nn.Module) -> Reducer | None:
+def engine_of(model: torch.nn.Module) -> Reducer | Sharding | None:
     """None for a model that compress() left alone because of FERRULE_DISABLE."""
-    reducer = _reducers.get(model)
-    if reducer is None and model not in _left_alone:
+    engine = _engines.get(model)
+    if engine is None and model not in _left_alone:
         raise FerruleError("this model is not compressed: call ferrule.torch.compress(model) first", "invalid_argument")
-    return reducer
+    return engine
+
+
+def reducer_of(model: torch.nn.Module, what: str) -> Reducer | None:
+    """The same, for what only a DDP model can do."""
+    engine = engine_of(model)
+    if isinstance(engine, Sharding):
+        raise FerruleError(f"{what} is for DistributedDataParallel models, and this is an FSDP model", "unsupported")
+    return engine

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from ferrule.torch import _registry
+from ferrule.torch._fsdp import Sharding
 from ferrule.torch._reducer import Reducer
 
 _NOTHING = dict.fromkeys(
@@ -12,7 +13,7 @@ _NOTHING = dict.fromkeys(
 )
 
 
-def stats(ddp_model: torch.nn.Module) -> dict:
+def stats(model: torch.nn.Module) -> dict:
     """What the hook has done so far on this rank.
 
     steps; bytes (sent on the wire, headers included); raw_bytes (what an exact all-reduce of the same gradients sends);
@@ -20,8 +21,15 @@ def stats(ddp_model: torch.nn.Module) -> dict:
     relative_error (what this rank's encodes left behind, as a part of the gradient that it put in, in L2 norms, in the
     last step that measured it; None before); codec; compressed and exact (numbers of parameters); clipped (buckets),
     spikes (gradients); skipped (steps whose overflow left the residuals as they were).
+    FSDP models have bytes and raw_bytes for each collective, too (reduce_scatter_bytes, ...), and none of the counts.
     """
-    reducer = _registry.reducer_of(ddp_model)
+    engine = _registry.engine_of(model)
+    if isinstance(engine, Sharding):
+        return {**_NOTHING, "relative_error": None, **engine.report()}
+    return _of_reducer(engine)
+
+
+def _of_reducer(reducer: Reducer | None) -> dict:
     if reducer is None:
         return {**_NOTHING, "codec": "none", "relative_error": None}
     totals, raw_bytes = reducer.totals, _raw_bytes(reducer)
@@ -42,12 +50,12 @@ def stats(ddp_model: torch.nn.Module) -> dict:
     }
 
 
-def log_stats(ddp_model: torch.nn.Module, writer: Any, step: int, prefix: str = "ferrule") -> None:
+def log_stats(model: torch.nn.Module, writer: Any, step: int, prefix: str = "ferrule") -> None:
     """Writes stats() as scalars: `writer` is a TensorBoard SummaryWriter, or has its add_scalar(tag, value, step).
 
     bytes, raw_bytes and seconds are those of a step, on average so far.
     """
-    seen = stats(ddp_model)
+    seen = stats(model)
     steps = max(seen["steps"], 1)
     for key in ("bytes", "raw_bytes", "seconds"):
         writer.add_scalar(f"{prefix}/{key}_per_step", seen[key] / steps, step)
