@@ -42,7 +42,7 @@ std::string PointToPoint::label(const Work& work) const {
 void PointToPoint::begin(std::shared_ptr<Work> work) {
   work->moved = Deadline::Clock::now();
   if (work->transfer->sends) return offer(work);
-  receives_.push_back({std::move(work), kAnyRank, 0, false, 0});
+  receives_.push_back({std::move(work), kAnyRank, 0, false, 0, 0});
   Receiving& receiving = receives_.back();
   const auto found = std::find_if(offers_.begin(), offers_.end(),
                                   [&](const Offer& each) { return fits(each, *receiving.work->transfer); });
@@ -70,7 +70,7 @@ void PointToPoint::offer(const std::shared_ptr<Work>& work) {
   control_.send(transfer.peer, header, bytes);
   work->bytes_sent = bytes.size() + transport::MessageHeader::kBytes;
   if (!eager) {
-    sends_.push_back({work, header.sequence, false, 0, {}});
+    sends_.push_back({work, header.sequence, 0, 0, {}});
     return;
   }
   ++peer.eager;
@@ -132,9 +132,19 @@ void PointToPoint::match(Receiving& receiving, Offer& offer) {
     if (!offer.payload.has_value()) say(ControlType::refuse, offer.source, offer.id, text);
     return end(receiving.work, Status(ErrorCode::mismatch, text));
   }
-  if (!offer.payload.has_value()) return say(ControlType::wants, offer.source, offer.id);
+  if (!offer.payload.has_value()) return grant(receiving);
   if (transfer.bytes != 0) std::memcpy(transfer.data, offer.payload->data(), transfer.bytes);
   end(receiving.work, {});
+}
+
+// What the sender may send without waiting for another word.
+void PointToPoint::grant(Receiving& receiving) {
+  receiving.granted = std::min(receiving.work->transfer->bytes, receiving.arrived + kWindowBytes);
+  transport::MessageHeader header;
+  header.control_type = static_cast<std::uint8_t>(ControlType::wants);
+  header.sequence = receiving.id;
+  header.plan = receiving.granted;
+  control_.send(receiving.source, header, {});
 }
 
 void PointToPoint::take_piece(const transport::MessageHeader& header, std::span<const std::byte> payload) {
@@ -151,7 +161,8 @@ void PointToPoint::take_piece(const transport::MessageHeader& header, std::span<
   std::memcpy(static_cast<std::byte*>(transfer.data) + header.plan, payload.data(), payload.size());
   found->arrived += payload.size();
   found->work->moved = Deadline::Clock::now();
-  if (found->arrived >= transfer.bytes) end(found->work, {});
+  if (found->arrived >= transfer.bytes) return end(found->work, {});
+  if (found->arrived + kWindowBytes / 2 >= found->granted && found->granted < transfer.bytes) grant(*found);
 }
 
 void PointToPoint::take_answer(const transport::MessageHeader& header, std::span<const std::byte> payload) {
@@ -165,7 +176,10 @@ void PointToPoint::take_answer(const transport::MessageHeader& header, std::span
     const bool is_it = sending.work->transfer->peer == header.source && sending.id == header.sequence;
     if (!is_it || sending.work->done.load(std::memory_order_relaxed)) continue;
     sending.work->moved = Deadline::Clock::now();
-    sending.wanted = type == ControlType::wants;
+    if (type == ControlType::wants) {
+      const std::size_t limit = std::min<std::uint64_t>(header.plan, sending.work->transfer->bytes);
+      sending.limit = std::max(sending.limit, limit);
+    }
     if (type != ControlType::refuse) return;
     const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
     return end(sending.work, Status(ErrorCode::mismatch, text));
@@ -175,8 +189,8 @@ void PointToPoint::take_answer(const transport::MessageHeader& header, std::span
 void PointToPoint::push(Sending& sending) {
   Work& work = *sending.work;
   const Transfer& transfer = *work.transfer;
-  while (sending.pieces.size() < kPieces && sending.posted < transfer.bytes) {
-    const std::size_t bytes = std::min(piece_bytes_, transfer.bytes - sending.posted);
+  while (sending.posted < sending.limit) {
+    const std::size_t bytes = std::min(piece_bytes_, sending.limit - sending.posted);
     transport::Send& piece = sending.pieces.emplace_back();
     piece.peer = transfer.peer;
     piece.payload = {static_cast<const std::byte*>(transfer.data) + sending.posted, bytes};
@@ -198,8 +212,8 @@ void PointToPoint::push(Sending& sending) {
   }
 }
 
-// Frees pieces that have left, posts more; true when the send is over.
-bool PointToPoint::ended(Sending& sending) {
+// Frees pieces that have left.
+Status PointToPoint::reap(Sending& sending) {
   Status failed;
   for (auto piece = sending.pieces.begin(); piece != sending.pieces.end();) {
     if (!piece->done) {
@@ -209,14 +223,16 @@ bool PointToPoint::ended(Sending& sending) {
     if (!piece->status.ok()) failed = piece->status;
     piece = sending.pieces.erase(piece);
   }
-  if (!sending.work->done.load(std::memory_order_relaxed)) {
-    if (!failed.ok()) {
-      fail(sending, failed);
-    } else if (sending.wanted) {
-      push(sending);
-      if (sending.pieces.empty() && sending.posted == sending.work->transfer->bytes) end(sending.work, {});
-    }
-  }
+  return failed;
+}
+
+// Posts what may be posted; true when the send is over. Pieces may leave at once, and then nothing else would
+// call again: so they are looked at after they were posted.
+bool PointToPoint::ended(Sending& sending) {
+  if (sending.work->done.load(std::memory_order_relaxed)) return true;
+  push(sending);
+  if (const Status failed = reap(sending); !failed.ok()) fail(sending, failed);
+  if (sending.pieces.empty() && sending.posted == sending.work->transfer->bytes) end(sending.work, {});
   return sending.work->done.load(std::memory_order_relaxed);
 }
 

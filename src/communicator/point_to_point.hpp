@@ -1,10 +1,10 @@
 // Sends and receives between two ranks of a communicator, beside its collectives and in no order with them.
 //
 // A send offers its bytes; where the receiver has a receive that fits (source and tag, in the order of their
-// calls) it asks for them, and they come in pieces that are copied to where they belong. Up to kEagerBytes
-// travel with the offer. So a receiver never holds more than it has asked for, but for kEagerOffers small
-// messages of each peer. All of it travels as control messages: nothing here waits for a collective, and no
-// collective for anything here.
+// calls) it asks for them, a window at a time, and they come in pieces that are copied to where they belong.
+// Up to kEagerBytes travel with the offer. So a receiver never holds more than it has asked for, but for
+// kEagerOffers small messages of each peer. All of it travels as control messages: nothing here waits for a
+// collective, and no collective for anything here.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ class PointToPoint {
   struct Sending {
     std::shared_ptr<Work> work;
     std::uint32_t id = 0;
-    bool wanted = false;
+    std::size_t limit = 0;   // bytes that the receiver has asked for
     std::size_t posted = 0;  // bytes
     std::list<transport::Send> pieces;
   };
@@ -70,6 +70,7 @@ class PointToPoint {
     std::uint32_t id = 0;
     bool matched = false;
     std::size_t arrived = 0;  // bytes
+    std::size_t granted = 0;  // bytes that the sender may send
   };
   // An offer that no receive fits yet.
   struct Offer {
@@ -85,8 +86,8 @@ class PointToPoint {
     std::size_t offers = 0;   // of the peer's, waiting here
     std::optional<std::pair<Deadline, Status>> lost;
   };
-  static constexpr std::size_t kMaxOffers = 4096;  // of a peer
-  static constexpr std::size_t kPieces = 8;        // of a send under way
+  static constexpr std::size_t kMaxOffers = 4096;       // of a peer
+  static constexpr std::size_t kWindowBytes = 1 << 20;  // of a send under way
 
   void offer(const std::shared_ptr<Work>& work);
   void take_offer(const transport::MessageHeader& header, std::span<const std::byte> payload);
@@ -95,7 +96,9 @@ class PointToPoint {
   static bool fits(const Offer& offer, const Transfer& transfer);
   void match(Receiving& receiving, Offer& offer);
   void say(ControlType type, std::int32_t peer, std::uint32_t id, std::string_view text = {});
+  void grant(Receiving& receiving);
   void push(Sending& sending);
+  Status reap(Sending& sending);
   bool ended(Sending& sending);
   void fail(Sending& sending, const Status& why);
   Status late(const Work& work, Deadline::Clock::time_point now) const;

@@ -19,24 +19,31 @@ HWY_BEFORE_NAMESPACE();
 namespace ferrule::codec::simd {
 namespace HWY_NAMESPACE {
 
-/// format::pack_positions, in words.
-HWY_INLINE void write_positions(const std::uint16_t* positions, const format::TopKLayout& layout,
-                                std::byte* out) {
-  if (layout.bitmap) return format::pack_positions(positions, layout, out);
+/// format::pack_positions, four numbers of up to 12 bits at once. Writes up to seven bytes more.
+HWY_INLINE void write_numbers(const std::uint16_t* positions, const format::TopKLayout& layout,
+                              std::byte* out) {
+  const unsigned width = layout.index_bits;
   std::uint64_t pending = 0;
   unsigned bits = 0;
-  for (std::size_t j = 0; j < layout.kept; ++j) {
-    pending |= std::uint64_t{positions[j]} << bits;
-    bits += layout.index_bits;
-    if (bits < 32) continue;
-    format::store_u32(out, static_cast<std::uint32_t>(pending));
-    out += 4;
-    pending >>= 32;
-    bits -= 32;
+  for (std::size_t j = 0; j < layout.kept; j += 4) {
+    std::uint64_t four;  // in 16 bits each
+    std::memcpy(&four, positions + j, sizeof four);
+    const std::uint64_t two = (four & 0x0000ffff0000ffffU) | ((four >> 16) & 0x0000ffff0000ffffU) << width;
+    pending |= ((two & 0xffffffffU) | (two >> 32) << (2 * width)) << bits;
+    std::memcpy(out, &pending, sizeof pending);
+    bits += 4 * width;
+    out += bits / 8;
+    pending >>= bits / 8 * 8;
+    bits %= 8;
   }
-  for (; bits > 0; bits -= std::min(bits, 8U), pending >>= 8) {
-    format::store_byte(out++, static_cast<std::uint32_t>(pending));
-  }
+}
+
+/// format::pack_positions; the values must be written afterwards.
+template <std::size_t kValueBytes>
+HWY_INLINE void write_positions(std::uint16_t* positions, const format::TopKLayout& layout, std::byte* out) {
+  if (layout.bitmap || layout.kept * kValueBytes < 16) return format::pack_positions(positions, layout, out);
+  for (std::size_t j = 0; j < 4; ++j) positions[layout.kept + j] = 0;
+  write_numbers(positions, layout, out);
 }
 
 /// One encode call.
@@ -56,11 +63,10 @@ class TopKEncode {
         keeps_early_(args.feedback.after != nullptr && args.feedback.add && !rounding_.rounds) {}
 
   std::size_t run() {
-    std::uint32_t guess = 0;
     for (std::size_t number = 0; number < call_.full; ++number) {
       const BlockPlace place = call_.place(number);
       next_ = number + 1 < call_.full ? place.first + call_.block : place.first;
-      encode_block(place, guess);
+      encode_block(place);
     }
     return call_.full * call_.block;
   }
@@ -68,82 +74,98 @@ class TopKEncode {
  private:
   using Format = format::BlockTopK<Element>;
 
+  /// Values of a block, and their largest magnitude.
+  struct Gathered {
+    const float* values;
+    std::uint32_t largest;
+  };
+
   const float* input(std::size_t first) const {
     return static_cast<const float*>(args_.terms.front().data) + first;
   }
 
-  HWY_NOINLINE void encode_block(const BlockPlace& place, std::uint32_t& guess) {
-    Maxima maxima;
-    const float* const values = gather(place, maxima);
-    const std::uint32_t largest = maxima.largest();
-    if (largest >= format::kInfinityBits) return encode_nan(place);
-    Bracket bracket{maxima.smallest(), largest + 1, geometry_.groups};
-    bisect(scratch_.maxima, geometry_.groups, call_.kept, call_.kept + call_.kept / 4, guess, bracket);
-    guess = bracket.low;
-    mark_block(place, values, std::max(bracket.low, 1U));
-    choose_marked(values, geometry_, std::max(bracket.low, 1U), largest, scratch_);
-    write_block(place, values, largest);
+  HWY_NOINLINE void encode_block(const BlockPlace& place) {
+    const Gathered block = gather(place);
+    if (block.largest >= format::kInfinityBits) return encode_nan(place);
+    choose_marked(block.values, geometry_, block.largest, tracker_, scratch_);
+    write_block(place, block);
   }
 
-  /// The sum of the terms and the residual, and its maxima. One plain fp32 term alone is used where it lies.
-  HWY_INLINE const float* gather(const BlockPlace& place, Maxima& maxima) {
+  /// The sum of the terms and the residual, with marks. One plain fp32 term alone is used where it lies.
+  HWY_INLINE Gathered gather(const BlockPlace& place) {
+    if (!single_) return gather_terms(place);
+    if (keeps_early_) return added_ != nullptr ? gather_kept<true>(place) : gather_kept<false>(place);
+    if (added_ != nullptr) return gather_terms(place);
+    const float* const values = input(place.first);
+    const float* const next = input(next_);
+    const std::uint32_t largest = mark_values([&](std::size_t i) FERRULE_SIMD_LAMBDA {
+      hwy::Prefetch(next + i);
+      return hn::LoadU(Floats(), values + i);
+    });
+    return {values, largest};
+  }
+
+  /// The first encode of a step: value and residual are read, and what is the new residual unless it is sent
+  /// is written, in one pass. The old residual is kept for a block that turns out not to be finite.
+  template <bool kAdds>
+  HWY_INLINE Gathered gather_kept(const BlockPlace& place) {
     const Floats d;
-    if (single_ && added_ == nullptr) {
-      const float* const values = input(place.first);
-      maxima.take(geometry_, scratch_.maxima,
-                  [&](std::size_t i) FERRULE_SIMD_LAMBDA { return hn::LoadU(d, values + i); });
-      return values;
-    }
+    const float* const values = input(place.first);
+    const float* const next = input(next_);
+    const float* const before = kAdds ? added_ + place.first : nullptr;
+    const float* const next_before = kAdds ? added_ + next_ : nullptr;
+    float* const after = args_.feedback.after + place.first;
+    float* const saved = tile_;
+    const std::uint32_t largest = mark_values([&](std::size_t i) FERRULE_SIMD_LAMBDA {
+      FloatV all = hn::LoadU(d, values + i);
+      hwy::Prefetch(next + i);
+      if constexpr (kAdds) {
+        const FloatV old = hn::LoadU(d, before + i);
+        hwy::Prefetch(next_before + i);
+        hn::Store(old, d, saved + i);
+        all = hn::Add(all, old);
+      }
+      hn::StoreU(all, d, after + i);
+      return all;
+    });
+    if (kAdds && largest >= format::kInfinityBits) std::copy_n(saved, call_.block, after);
+    return {after, largest};
+  }
+
+  /// Any terms, in the tile.
+  HWY_NOINLINE Gathered gather_terms(const BlockPlace& place) {
+    const Floats d;
     float* const tile = tile_;
     const float* const before = added_ == nullptr ? nullptr : added_ + place.first;
-    if (single_) {
-      const float* const values = input(place.first);
-      maxima.take(geometry_, scratch_.maxima, [&](std::size_t i) FERRULE_SIMD_LAMBDA {
-        const FloatV all = hn::Add(hn::LoadU(d, values + i), hn::LoadU(d, before + i));
-        hn::Store(all, d, tile + i);
-        return all;
-      });
-      return tile;
-    }
     sum_.block(place, tile);
-    maxima.take(geometry_, scratch_.maxima, [&](std::size_t i) FERRULE_SIMD_LAMBDA {
+    const std::uint32_t largest = mark_values([&](std::size_t i) FERRULE_SIMD_LAMBDA {
       FloatV all = hn::Load(d, tile + i);
       if (before == nullptr) return all;
       all = hn::Add(all, hn::LoadU(d, before + i));
       hn::Store(all, d, tile + i);
       return all;
     });
-    return tile;
-  }
-
-  /// Marks the candidates, asks for the next block, and stores what may be stored already.
-  HWY_INLINE void mark_block(const BlockPlace& place, const float* values, std::uint32_t bound) {
-    const Floats d;
-    const float* const next = single_ ? input(next_) : values;
-    const float* const next_before = added_ == nullptr ? next : added_ + next_;
-    if (!keeps_early_) {
-      return mark(values, call_.block, bound, scratch_.marks,
-                  [&](std::size_t i, FloatV) FERRULE_SIMD_LAMBDA { hwy::Prefetch(next + i); });
+    if (keeps_early_ && largest < format::kInfinityBits) {
+      std::copy_n(tile, call_.block, args_.feedback.after + place.first);
     }
-    float* const after = args_.feedback.after + place.first;
-    mark(values, call_.block, bound, scratch_.marks, [&](std::size_t i, FloatV value) FERRULE_SIMD_LAMBDA {
-      hwy::Prefetch(next + i);
-      hwy::Prefetch(next_before + i);
-      hn::StoreU(value, d, after + i);
-    });
+    return {tile, largest};
   }
 
-  HWY_INLINE void write_block(const BlockPlace& place, const float* values, std::uint32_t largest) {
-    const std::uint16_t* const positions = scratch_.positions;
+  template <class Value>
+  HWY_INLINE std::uint32_t mark_values(const Value& value) {
+    return mark(call_.block, tracker_.bound(), scratch_.marks, value);
+  }
+
+  HWY_INLINE void write_block(const BlockPlace& place, const Gathered& block) {
     const std::size_t kept = call_.kept;
-    const auto scale = Element::scale_for(largest);
+    const float* const chosen = scratch_.values;
+    const auto scale = Element::scale_for(block.largest);
     std::byte* const payload = args_.out + place.payload;
     std::byte* const codes = payload + call_.layout.position_bytes;
-    write_positions(positions, call_.layout, payload);
+    write_positions<Format::kValueBytes>(scratch_.positions, call_.layout, payload);
     if constexpr (Format::kScaled) format::store_u16(args_.out + place.header, scale.wire);
-    for (std::size_t j = 0; j < kept; ++j) chosen_[j] = values[positions[j]];
     for (std::size_t j = 0; j < kept; ++j) {
-      Format::store_value(codes + Format::kValueBytes * j, Element::encode(chosen_[j], scale, 0.0F));
+      Format::store_value(codes + Format::kValueBytes * j, Element::encode(chosen[j], scale, 0.0F));
     }
     if (args_.feedback.after == nullptr) return;
     const format::BlockAt at = call_.block_at(rounding_.divisor);
@@ -152,12 +174,12 @@ class TopKEncode {
       held_[j] = Format::value_of(codes + Format::kValueBytes * j, unit, rounding_.divisor);
     }
     if (keeps_early_) return keep_chosen(args_.feedback.after + place.first);
-    keep_all(place, values);
+    keep_all(place, block.values);
   }
 
   /// The errors of what was sent. They are finite: so are the values and what becomes of them.
   HWY_INLINE void keep_chosen(float* after) const {
-    for (std::size_t j = 0; j < call_.kept; ++j) after[scratch_.positions[j]] = chosen_[j] - held_[j];
+    for (std::size_t j = 0; j < call_.kept; ++j) after[scratch_.positions[j]] = scratch_.values[j] - held_[j];
   }
 
   /// The rarer residuals, in a pass of their own: charged, or of a result that is rounded.
@@ -178,7 +200,7 @@ class TopKEncode {
       after[i] = format::is_finite(kept) ? kept : old;
     }
     for (std::size_t j = 0; j < call_.kept; ++j) {
-      const float error = chosen_[j] - held_[j];
+      const float error = scratch_.values[j] - held_[j];
       const float kept = add ? error : old_[j] + error;
       after[positions[j]] = format::is_finite(kept) ? kept : old_[j];
     }
@@ -202,11 +224,11 @@ class TopKEncode {
   Rounding rounding_;
   bool keeps_early_;
   std::size_t next_ = 0;  ///< first element of the next block
+  TopKTracker tracker_;
   TopKScratch scratch_;
   alignas(64) float tile_[format::kLargestTopKBlock];
-  alignas(64) float chosen_[format::kMostKept];  ///< what was kept, before
-  alignas(64) float held_[format::kMostKept];    ///< and as ranks will hold it
-  alignas(64) float old_[format::kMostKept];     ///< the residuals of the same
+  alignas(64) float held_[format::kMostKept];  ///< what was kept, as ranks will hold it
+  alignas(64) float old_[format::kMostKept];   ///< the residuals of the same
 };
 
 template <class Element>

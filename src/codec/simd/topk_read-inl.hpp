@@ -73,7 +73,7 @@ HWY_INLINE bool read_bitmap(const std::byte* in, const format::TopKLayout& layou
                             std::uint16_t* positions) {
   std::uint8_t marks[format::kLargestTopKBlock / 8];
   std::memcpy(marks, in, count / 8);
-  return list_marks(marks, count, positions) == layout.kept;
+  return list_marks(marks, count, layout.kept, positions) == layout.kept;
 }
 
 /// False: the block is NaN throughout.

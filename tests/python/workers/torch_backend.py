@@ -245,11 +245,11 @@ def environment(rank, size):
 
 
 def monitored(rank, size):
-    dist.monitored_barrier(datetime.timedelta(seconds=20))
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=20))
     text = ""
     if rank != 1:
         try:
-            dist.monitored_barrier(datetime.timedelta(seconds=1), wait_all_ranks=True)
+            dist.monitored_barrier(timeout=datetime.timedelta(seconds=1), wait_all_ranks=True)
         except RuntimeError as error:
             text = str(error)
     return {"text": text}

@@ -14,6 +14,7 @@ from torch._C import _distributed_c10d as c10d
 from ferrule._ferrule import Communicator
 from ferrule.torch import _backend_memory as memory
 from ferrule.torch._backend_codec import codec_of
+from ferrule.torch._backend_holder import note_source, teach_torch
 from ferrule.torch._backend_work import BackendWork, Completer, TransferWork
 
 NAME = "ferrule"
@@ -307,7 +308,12 @@ class Operations:
     def _receive(self, tensors, src, tag):
         buffer = memory.as_bytes(tensors[0])
         native = self._communicator.recv_async(buffer.flat, src, tag)
-        return self._work([native], list(tensors), buffer.store, kind=TransferWork)
+
+        def finish():
+            buffer.store()
+            note_source(tensors[0], native.source)
+
+        return self._work([native], list(tensors), finish, kind=TransferWork)
 
     # ---- life
 
@@ -418,6 +424,7 @@ def register() -> None:
     if NAME.upper() in dist.Backend._plugins:
         return
     devices = ["cpu", "cuda"]
+    teach_torch()
     if has_python_backends() and os.environ.get("FERRULE_TORCH_GROUP") != "1":
         dist.Backend.register_backend(NAME, _make_backend, extended_api=True, devices=devices)
     else:
