@@ -15,13 +15,13 @@ RECIPES = dict(re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", (ROOT / "docs/
 
 
 def missing_module(script):
-    """The first module of the script's imports that is not installed; None if there is none."""
-    names = re.findall(r"^(?:import|from) (\S+)", script, re.MULTILINE)
-    tries = "\n".join(f"name = '{name}'; importlib.import_module(name)" for name in names)
-    code = f"import importlib, sys\ntry:\n{re.sub('^', '    ', tries, flags=re.M)}\nexcept ImportError:\n    print(name)\n"
-    ended = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip() or None
+    """The first package that the script needs and the interpreter lacks; None if there is none. Imports nothing: these are
+    large."""
+    names = re.findall(r"^(?:import|from) (\w+)", script, re.MULTILINE)
+    names += ["tensorboard"] if "torch.utils.tensorboard" in script else []
+    code = "import importlib.util, sys; print(*[name for name in sys.argv[1:] if not importlib.util.find_spec(name)])"
+    ended = subprocess.run([PYTHON, "-c", code, *names], capture_output=True, text=True, timeout=300, check=True)
+    return next(iter(ended.stdout.split()), None)
 
 
 def test_the_page_has_recipes():
@@ -41,7 +41,7 @@ def test_recipe(name, tmp_path):
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
     try:
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=500)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)
