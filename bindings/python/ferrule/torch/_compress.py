@@ -43,11 +43,9 @@ def compress(
     timeout: float | None = None,
     measure_every: int = 50,
 ) -> torch.nn.Module:
-    """Lets a DDP or FSDP2 model reduce its gradients through Ferrule, compressed. Call it on every rank, before the first
-    backward.
+    """Lets a DDP or FSDP2 model reduce its gradients through Ferrule, compressed. All ranks call it, before backward().
 
-    codec: such as "int4", "int8:block=256", "int4:round=stochastic"; "none" is exact; "auto:int4" compresses only
-        where that is expected to be faster on this link.
+    codec: such as "int4" or "int4:round=stochastic"; "none" is exact; "auto:int4" compresses where that seems faster.
     error_feedback: what compression leaves out of a step is added to the next one, parameter by parameter.
     warmup_steps: so many first steps are exact.
     scaler: a GradScaler, or a function that returns the loss scale; see set_scaler().
@@ -59,8 +57,7 @@ def compress(
         before `codec` and `min_elements`.
     min_elements: smaller parameters, and all with one dimension (biases, norms), stay exact.
     clip_norm: before it is reduced, each bucket is scaled down to this L2 norm, on the rank that made it.
-    clip_spikes: before that, a gradient whose norm is more than so many times its own running average is scaled down
-        to that.
+    clip_spikes: before that, a gradient is scaled down to so many times the running average of its norm.
     communicator: a ferrule.Communicator over the same ranks; None makes one through the process group's store.
     measure_every: steps between two measurements of stats()["relative_error"]; 0: none.
 
@@ -69,23 +66,23 @@ def compress(
     replicas: a process group over which each shard's gradient is averaged too (hybrid sharding); all_reduce: its codec,
         None: `codec`.
 
-    Returns the model. With FERRULE_DISABLE=1 in the environment the model is left as it is.
+    Returns the model, which FERRULE_DISABLE=1 in the environment leaves as it is.
     """
     options = Options(canonical(codec), algo, seed, timeout, warmup_steps, measure_every)
     modules = modules_of(model)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        fsdp = {"reduce_scatter": reduce_scatter, "all_reduce": all_reduce, "replicas": replicas}
-        _refuse("an FSDP2 model", {**fsdp, "all_gather": None if all_gather == EXACT else all_gather})
+        gathers = None if all_gather == EXACT else all_gather
+        fsdp = {"reduce_scatter": reduce_scatter, "all_gather": gathers, "all_reduce": all_reduce, "replicas": replicas}
+        _refuse("an FSDP2 model", fsdp)
     elif modules:
         ddp = {"rules": rules, "clip_norm": clip_norm, "clip_spikes": clip_spikes, "communicator": communicator}
         _refuse("a DistributedDataParallel model", ddp)
     else:
-        raise TypeError(
-            f"compress() takes a DistributedDataParallel model or one of fully_shard(), not {type(model).__name__}"
-        )
+        kind = type(model).__name__
+        raise TypeError(f"compress() takes a DistributedDataParallel model or one of fully_shard(), not {kind}")
     if _registry.is_disabled():
         if replicas is not None:
-            raise FerruleError("FERRULE_DISABLE is set, and without Ferrule nothing averages over replicas", "unsupported")
+            raise FerruleError("FERRULE_DISABLE is set: without Ferrule nothing averages over replicas", "unsupported")
         _registry.leave_alone(model)
         return model
     if _registry.is_known(model):
