@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "communicator/check_call.hpp"
 
 namespace ferrule::communicator {
@@ -84,7 +85,10 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
       collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
     return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
   }
-  FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
+  {
+    const SignalsHeld held;
+    FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
+  }
   FERRULE_RETURN_IF_ERROR(made->tune());
   return made;
 }
@@ -193,6 +197,7 @@ Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool backgro
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {
+    const SignalsHeld held;
     progress_thread_ = std::thread([this] { run_progress_thread(); });
   }
   queue_.push_back(work);
