@@ -189,9 +189,12 @@ typedef struct {
   uint64_t tensor;
   int64_t timeout_ns;  /* 0: the communicator's */
   ferruleWork_t* work; /* not NULL: return at once, the handle must be waited for or tested, then destroyed */
+  const double*
+      weight; /* not NULL: recv = sum of weight * send / sum of weights. With ferruleAvg of floats, on all
+                 ranks or on none; finite, not negative, not all 0. Read before the call returns. */
 } ferruleOptions_t;
 #define FERRULE_OPTIONS_INIT \
-  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL }
+  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL }
 
 /* recv = op over all ranks of send. send == recv is in place; partial overlap is an error. count elements, 0
  * allowed (then pointers may be NULL). options may be NULL. Afterwards recv holds the same bits on every

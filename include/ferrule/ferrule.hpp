@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -72,6 +73,7 @@ struct AllReduceOptions {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
+  std::optional<double> weight = std::nullopt;  ///< of this rank in a weighted mean (avg)
 
   /// Valid while this lives.
   ferruleOptions_t to_c() const {
@@ -83,6 +85,7 @@ struct AllReduceOptions {
     c.step = step;
     c.tensor = tensor;
     c.timeout_ns = timeout.count();
+    c.weight = weight ? &*weight : nullptr;
     return c;
   }
 };

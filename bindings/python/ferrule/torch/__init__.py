@@ -1,4 +1,4 @@
-"""Compressed gradients for DistributedDataParallel: two lines in a training script.
+"""Compressed gradients for DistributedDataParallel and FSDP2, and the backend "ferrule". Two lines in a training script:
 
     import ferrule.torch
     ferrule.torch.compress(ddp_model, "int4")
@@ -8,8 +8,11 @@ FERRULE_DISABLE=1 in the environment makes compress() do nothing. See docs/pytor
 
 import torch.distributed
 
+from ferrule.torch._average import average_parameters
 from ferrule.torch._backend_codec import set_codec
-from ferrule.torch._compress import compress, load_state_dict, state_dict, stats
+from ferrule.torch._checkpoint import load_state_dict, state_dict
+from ferrule.torch._compress import compress, deliver, set_enabled, set_scaler, set_weight
+from ferrule.torch._stats import log_stats, stats
 
 if torch.distributed.is_available() and not hasattr(torch.distributed.Backend, "_ensure_backend_registered"):
     # Newer torch finds the backend by its entry point.
@@ -17,4 +20,16 @@ if torch.distributed.is_available() and not hasattr(torch.distributed.Backend, "
 
     _backend.register()
 
-__all__ = ["compress", "load_state_dict", "set_codec", "state_dict", "stats"]
+__all__ = [
+    "average_parameters",
+    "compress",
+    "deliver",
+    "load_state_dict",
+    "log_stats",
+    "set_codec",
+    "set_enabled",
+    "set_scaler",
+    "set_weight",
+    "state_dict",
+    "stats",
+]
