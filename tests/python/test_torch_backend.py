@@ -27,7 +27,7 @@ def test_beside_another_backend():
 
 def test_as_a_process_group_for_older_torch():
     """Without backends written in Python: the reductions, parts and transfers through a process group of its own."""
-    outcomes = run_processes(2, WORKER, "environment", FERRULE_TORCH_GROUP="1", FERRULE_TUNING="builtin")
+    outcomes = run_processes(2, WORKER, "environment", TORCH_FERRULE_GROUP="1", FERRULE_TUNING="builtin")
     assert all(outcome["error"] == 0 and outcome["gathered"] for outcome in outcomes)
 
 

@@ -1,4 +1,4 @@
-"""Compressed gradients for DistributedDataParallel: two lines in a training script.
+"""Compressed gradients for DistributedDataParallel and FSDP2, and the backend "ferrule". Two lines in a training script:
 
     import ferrule.torch
     ferrule.torch.compress(ddp_model, "int4")
@@ -6,10 +6,19 @@
 FERRULE_DISABLE=1 in the environment makes compress() do nothing. See docs/pytorch.md.
 """
 
+import torch.distributed
+
 from ferrule.torch._average import average_parameters
+from ferrule.torch._backend_codec import set_codec
 from ferrule.torch._checkpoint import load_state_dict, state_dict
 from ferrule.torch._compress import compress, deliver, set_enabled, set_scaler, set_weight
 from ferrule.torch._stats import log_stats, stats
+
+if torch.distributed.is_available() and not hasattr(torch.distributed.Backend, "_ensure_backend_registered"):
+    # Newer torch finds the backend by its entry point.
+    from ferrule.torch import _backend
+
+    _backend.register()
 
 __all__ = [
     "average_parameters",
@@ -17,6 +26,7 @@ __all__ = [
     "deliver",
     "load_state_dict",
     "log_stats",
+    "set_codec",
     "set_enabled",
     "set_scaler",
     "set_weight",
