@@ -293,7 +293,17 @@ std::vector<std::shared_ptr<Stream>> live_streams() {
 }
 
 void drain_all(const char* caller) {
-  for (const std::shared_ptr<Stream>& stream : live_streams()) stream->mark()->wait_on_host(caller);
+  for (const std::shared_ptr<Stream>& stream : live_streams()) {
+    if (stream->device() == t_device) stream->mark()->wait_on_host(caller);
+  }
+  std::vector<std::shared_ptr<Stream>> gone;
+  {
+    const std::lock_guard lock(state().mutex);
+    std::swap(gone, state().retired);
+  }
+  std::erase_if(gone, [](const auto& stream) { return stream->device() == t_device; });  // joins them
+  const std::lock_guard lock(state().mutex);
+  state().retired.insert(state().retired.end(), gone.begin(), gone.end());
 }
 
 void hold(cudaStream_t stream) { resolve(stream)->stream->set_held(true); }
@@ -322,7 +332,9 @@ cudaError_t enqueue_external(cudaStream_t stream, std::string name, std::functio
 std::string reset(const Machine& machine) {
   State& s = state();
   for (const std::shared_ptr<Stream>& stream : live_streams()) stream->set_held(false);
-  if (!is_broken()) drain_all("reset");
+  if (!is_broken()) {
+    for (const std::shared_ptr<Stream>& stream : live_streams()) stream->mark()->wait_on_host("reset");
+  }
   std::string left;
   {
     const std::unique_lock lock(s.legacy_mutex);

@@ -136,7 +136,7 @@ bool is_capturing(CUstream_st& stream);
 std::vector<std::shared_ptr<Stream>> live_streams();
 /// Ends `stream`'s thread after its queue.
 void retire(std::shared_ptr<Stream> stream);
-/// Waits until nothing is queued any more.
+/// Waits until nothing is queued on the current device any more.
 void drain_all(const char* caller);
 
 }  // namespace fake_cuda

@@ -91,6 +91,8 @@ Stream::~Stream() {
 void Stream::push(Operation operation) {
   {
     const std::lock_guard lock(mutex_);
+    // The thread has gone, its stream was destroyed: all is done that ever will be.
+    if (ended_) return operation.completion == nullptr ? void() : operation.completion->finish();
     queue_.push_back(std::move(operation));
   }
   changed_.notify_one();
@@ -141,7 +143,8 @@ void Stream::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return (!held_ && !queue_.empty()) || (closed_ && queue_.empty()); });
-    if (queue_.empty()) return;
+    ended_ = queue_.empty();
+    if (ended_) return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
     running_ = operation.name;

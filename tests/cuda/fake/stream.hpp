@@ -85,6 +85,7 @@ class Stream {
   std::string running_;
   bool held_ = false;
   bool closed_ = false;
+  bool ended_ = false;  ///< closed, and nothing left to do
   std::uint64_t random_ = 0;
   std::thread thread_;
 };
