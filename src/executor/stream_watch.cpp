@@ -95,6 +95,7 @@ void StreamWatch::fail(const Status& why) {
   failure_ = why;
   // Before the waiters hear of it: they may go on to free what the device still uses.
   lock.unlock();
+  log::warn("{}: the communicator is aborted: {}", link_.name(), why.text());
   link_.abort();
   lock.lock();
   end_all(lock, why);
@@ -143,10 +144,7 @@ void StreamWatch::work() {
       lock.unlock();
       status = look(oldest, ended);
     }
-    if (!status.ok()) {
-      log::warn("{}: the communicator is aborted: {}", link_.name(), status.text());
-      fail(status);
-    }
+    if (!status.ok()) fail(status);
     lock.lock();
     if (ended && !queue_.empty()) {
       const Watched done = std::move(queue_.front());

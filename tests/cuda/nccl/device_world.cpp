@@ -93,14 +93,13 @@ void on_devices(int world, const std::function<void(Rank&)>& body) {
       ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
       Rank own;
       own.rank = rank;
-      transport::Membership membership;
-      membership.rank = rank;
-      membership.peers.resize(static_cast<std::size_t>(world));
-      auto link = transport::nccl::NcclLink::connect(membership, rendezvous.exchange_of(rank),
-                                                     Deadline::after(kLimit));
+      own.exchange = rendezvous.exchange_of(rank);
+      own.membership.rank = rank;
+      own.membership.peers.resize(static_cast<std::size_t>(world));
+      auto link = transport::nccl::NcclLink::connect(own.membership, own.exchange, Deadline::after(kLimit));
       ASSERT_TRUE(link.ok()) << link.status().text();
       own.link = std::move(*link);
-      own.run = std::make_unique<executor::StreamRun>(*own.link, own.kernels);
+      own.run = std::make_unique<executor::StreamRun>(*own.link, *own.kernels);
       ASSERT_EQ(cudaStreamCreateWithFlags(&own.stream, cudaStreamNonBlocking), cudaSuccess);
       body(own);
       cudaStreamSynchronize(own.stream);

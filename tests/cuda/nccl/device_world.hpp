@@ -11,7 +11,7 @@
 
 #include "control.hpp"
 #include "cuda/nccl/case.hpp"
-#include "cuda/nccl/host_kernels.hpp"
+#include "cuda/stream_runtime.hpp"
 #include "executor/stream_run.hpp"
 #include "executor/stream_watch.hpp"
 #include "nccl.hpp"
@@ -55,9 +55,14 @@ class DeviceTensors {
   float* after_ = nullptr;
 };
 
+/// The program's kernels: of the host's codecs (host_kernels.cpp), or those of cuda/ in the emulator.
+std::unique_ptr<executor::StreamDevice> make_device();
+
 struct Rank {
   int rank = 0;
-  HostKernels kernels;
+  std::unique_ptr<executor::StreamDevice> kernels = make_device();
+  transport::Exchange exchange;  ///< for further links: all ranks at once
+  transport::Membership membership;
   std::unique_ptr<transport::nccl::NcclLink> link;
   std::unique_ptr<executor::StreamRun> run;
   cudaStream_t stream = nullptr;

@@ -29,7 +29,7 @@ std::shared_ptr<const executor::StreamTicket> start(Rank& rank, StreamWatch& wat
   const auto plan = make_plan(what, rank.rank);
   const Status status = rank.run->enqueue(tensors.job(plan, 1), rank.stream, Deadline::after(kLimit));
   EXPECT_TRUE(status.ok()) << status.text();
-  auto mark = rank.kernels.mark(rank.stream);
+  auto mark = rank.kernels->mark(rank.stream);
   EXPECT_TRUE(mark.ok());
   return watch.watch(*mark, Deadline::after(timeout), "all_reduce #7");
 }

@@ -1,5 +1,5 @@
-#include "cuda/nccl/host_kernels.hpp"
-
+// Kernels that are the codecs of the CPU, in stream order: what is wrong in a test with them is the order,
+// not the arithmetic.
 #include <cuda_runtime_api.h>
 
 #include <functional>
@@ -8,10 +8,21 @@
 #include <vector>
 
 #include "control.hpp"
+#include "cuda/nccl/device_world.hpp"
+#include "cuda/stream_runtime.hpp"
 #include "residual/residual.hpp"
 
 namespace ferrule::testing {
 namespace {
+
+class HostKernels final : public cuda::StreamRuntime {
+ public:
+  Status check(const codec::Codec& codec, DType dtype, ReduceOp op) const override;
+  Status encode(const codec::Codec& codec, std::span<const codec::EncodeArgs> calls, void* stream) override;
+  Status decode(const codec::Codec& codec, std::span<const codec::DecodeArgs> calls,
+                std::uint32_t* not_finite, void* stream) override;
+  Status keep_where_not_finite(const Keep& keep, void* stream) override;
+};
 
 Status launch(void* stream, const char* name, std::function<void()> body) {
   const cudaError_t error =
@@ -38,8 +49,6 @@ std::vector<Owned<Args>> own(std::span<const Args> calls) {
 std::shared_ptr<const codec::Codec> kept(const codec::Codec& codec) {
   return std::move(codec::make_codec(codec.spec())).value();
 }
-
-}  // namespace
 
 Status HostKernels::check(const codec::Codec& codec, DType dtype, ReduceOp op) const {
   if (codec.supports(dtype, op)) return {};
@@ -73,5 +82,9 @@ Status HostKernels::keep_where_not_finite(const Keep& keep, void* stream) {
     residual::keep_where_not_finite(keep.out, keep.dtype, keep.count, keep.before, keep.after);
   });
 }
+
+}  // namespace
+
+std::unique_ptr<executor::StreamDevice> make_device() { return std::make_unique<HostKernels>(); }
 
 }  // namespace ferrule::testing

@@ -37,6 +37,13 @@ TEST(NcclLibrary, WithoutOneTheErrorSaysWhatWasTriedAndWhatToDo) {
   EXPECT_THAT(found.status().text(), HasSubstr("FERRULE_NCCL_LIBRARY"));
 }
 
+TEST(NcclLibrary, ARealOneHasAllThatIsCalled) {
+  auto found = load(candidates(""));
+  if (!found.ok()) GTEST_SKIP() << found.status().text();
+  EXPECT_GE(found->version, kLeastVersion) << found->where;
+  EXPECT_STREQ(found->api.get_error_string(Code::success), "no error") << found->where;
+}
+
 TEST(NcclLibrary, ANamedFileIsTheOnlyCandidate) {
   EXPECT_EQ(candidates("/my/nccl.so"), std::vector<std::string>{"/my/nccl.so"});
   EXPECT_EQ(candidates("").front(), "libnccl.so.2");

@@ -103,6 +103,35 @@ TEST(StreamAllReduce, UnderManyOrdersOfTheStreams) {
   }
 }
 
+// Memory and messages of two communicators do not meet, whatever the order in which their streams run.
+TEST(StreamAllReduce, TwoCommunicatorsInterleaved) {
+  Case what;
+  what.world = 3;
+  const std::vector<Tensors> inputs[2] = {make_inputs(what, 1), make_inputs(what, 2)};
+  std::vector<Tensors> outputs[2] = {std::vector<Tensors>(3), std::vector<Tensors>(3)};
+  on_devices(what.world, [&](Rank& rank) {
+    fake_cuda::shuffle(5);
+    const auto index = static_cast<std::size_t>(rank.rank);
+    auto link = transport::nccl::NcclLink::connect(rank.membership, rank.exchange, Deadline::after(kLimit));
+    ASSERT_TRUE(link.ok()) << link.status().text();
+    executor::StreamRun other(**link, *rank.kernels);
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    DeviceTensors first(what, inputs[0][index]);
+    DeviceTensors second(what, inputs[1][index]);
+    const auto plan = make_plan(what, rank.rank);
+    EXPECT_TRUE(rank.run->enqueue(first.job(plan, 1), rank.stream, Deadline::after(kLimit)).ok());
+    EXPECT_TRUE(other.enqueue(second.job(plan, 2), stream, Deadline::after(kLimit)).ok());
+    EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    outputs[0][index] = first.read();
+    outputs[1][index] = second.read();
+    cudaStreamDestroy(stream);
+  });
+  EXPECT_EQ(difference(outputs[0], run_on_host(what, inputs[0], 1)), "");
+  EXPECT_EQ(difference(outputs[1], run_on_host(what, inputs[1], 2)), "");
+}
+
 // Launches of direct: encode, sum, decode; one all-to-all and one all-gather. And the host never waits.
 TEST(StreamAllReduce, CostsThreeKernelsAndTwoGroupsASliceAndNoHostSync) {
   Case what;
