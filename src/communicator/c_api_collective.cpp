@@ -1,6 +1,7 @@
 // C API: collectives, their handles, residuals.
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,16 @@ namespace communicator = ferrule::communicator;
 
 namespace {
 
+// Of a work that is done: its status, and the caller's stream knows.
+Status outcome(const communicator::Work& work) { return work.status.ok() ? work.hold_stream() : work.status; }
+
+Status check_count(const ferruleResidual& residual, std::size_t count) {
+  if (residual.residual->count() == count) return {};
+  return Status(ErrorCode::invalid_argument, "the residual has " +
+                                                 std::to_string(residual.residual->count()) +
+                                                 " elements, not " + std::to_string(count));
+}
+
 // The communicator is being destroyed by another thread, which ends all its work, well or not.
 Status wait_for_destruction(const communicator::Work& work, Deadline until) {
   while (!work.done.load(std::memory_order_acquire)) {
@@ -23,7 +34,7 @@ Status wait_for_destruction(const communicator::Work& work, Deadline until) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return work.status;
+  return outcome(work);
 }
 
 }  // namespace
@@ -35,12 +46,12 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
                                  ferruleStream_t stream) {
   return guarded([&]() -> Status {
     if (comm == nullptr) return null_argument("comm");
-    if (stream != nullptr) {
-      return Status(ErrorCode::unsupported,
-                    "this build has no device backend: pass a null stream and host memory");
-    }
     ferruleOptions_t given = FERRULE_OPTIONS_INIT;
     FERRULE_RETURN_IF_ERROR(read_struct(options, given, "options"));
+    if (given.memory != ferruleHostMemory && given.memory != ferruleDeviceMemory) {
+      return Status(ErrorCode::invalid_argument,
+                    "options.memory is no memory: ferruleHostMemory or ferruleDeviceMemory");
+    }
     if (given.timeout_ns < 0) return Status(ErrorCode::invalid_argument, "options.timeout_ns is negative");
     communicator::Call call;
     call.send = send;
@@ -55,6 +66,8 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
     call.step = given.step;
     call.tensor = given.tensor;
     call.timeout = std::chrono::nanoseconds(given.timeout_ns);
+    call.on_device = given.memory == ferruleDeviceMemory || stream != nullptr;
+    call.stream = stream;
     const bool background = given.work != nullptr;
     // Made first: once the collective is queued, nothing may fail that would leave the caller without its
     // handle.
@@ -72,13 +85,13 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
 
 ferruleResult_t ferruleWorkTest(ferruleWork_t work) {
   if (work != nullptr && !work->work->done.load(std::memory_order_acquire)) return ferruleInProgress;
-  return guarded([&]() -> Status { return work == nullptr ? null_argument("work") : work->work->status; });
+  return guarded([&]() -> Status { return work == nullptr ? null_argument("work") : outcome(*work->work); });
 }
 
 ferruleResult_t ferruleWorkWait(ferruleWork_t work, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     if (work == nullptr) return null_argument("work");
-    if (work->work->done.load(std::memory_order_acquire)) return work->work->status;
+    if (work->work->done.load(std::memory_order_acquire)) return outcome(*work->work);
     const Deadline until =
         timeout_ns < 0 ? Deadline::never() : Deadline::after(std::chrono::nanoseconds(timeout_ns));
     const auto communicator = work->communicator.lock();
@@ -127,6 +140,39 @@ ferruleResult_t ferruleResidualCreate(ferruleResidual_t* residual, size_t count)
     FERRULE_RETURN_IF_ERROR(made.status());
     *residual = new ferruleResidual{std::move(made).value()};
     return {};
+  });
+}
+
+ferruleResult_t ferruleResidualCreateOnDevice(ferruleResidual_t* residual, size_t count, int device) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr) return null_argument("residual");
+    *residual = nullptr;
+    auto runtime = ferrule::executor::device_runtime();
+    FERRULE_RETURN_IF_ERROR(runtime.status());
+    auto number = device >= 0 ? ferrule::Result<int>(device) : (*runtime)->current_device();
+    FERRULE_RETURN_IF_ERROR(number.status());
+    auto space = (*runtime)->space(*number);
+    FERRULE_RETURN_IF_ERROR(space.status());
+    auto made = ferrule::residual::Residual::create(count, *space);
+    FERRULE_RETURN_IF_ERROR(made.status());
+    *residual = new ferruleResidual{std::move(made).value()};
+    return {};
+  });
+}
+
+ferruleResult_t ferruleResidualRead(ferruleResidual_t residual, float* values, size_t count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || values == nullptr) return null_argument("residual or values");
+    FERRULE_RETURN_IF_ERROR(check_count(*residual, count));
+    return residual->residual->read({values, count});
+  });
+}
+
+ferruleResult_t ferruleResidualWrite(ferruleResidual_t residual, const float* values, size_t count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || values == nullptr) return null_argument("residual or values");
+    FERRULE_RETURN_IF_ERROR(check_count(*residual, count));
+    return residual->residual->write({values, count});
   });
 }
 

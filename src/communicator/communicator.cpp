@@ -163,15 +163,24 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
     return invalid(
         fmt::format("the residual has {} elements, the tensor {}", call.residual->count(), call.count));
   }
+  if (call.residual != nullptr && call.residual->space() != nullptr && !call.on_device && call.count != 0) {
+    return invalid(
+        "the residual is in device memory, the tensor in host memory: make it with "
+        "ferruleResidualCreate");
+  }
   if (is_auto_codec(codec_text(call))) FERRULE_RETURN_IF_ERROR(know_cost(codec_text(call)));
+  auto work = std::make_shared<Work>();
   const std::lock_guard lock(mutex_);
   if (!broken_.ok()) return broken_;
   auto request = resolve(call);
   FERRULE_RETURN_IF_ERROR(request.status());
-  auto work = std::make_shared<Work>();
   bool known = false;
   auto plan = find_plan(*request, known);
   FERRULE_RETURN_IF_ERROR(plan.status());
+  if (call.on_device && call.count != 0) {
+    FERRULE_RETURN_IF_ERROR(prepare_device(call, *work));
+    FERRULE_RETURN_IF_ERROR(check_kernels(**plan));
+  }
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
   // whose input a rank may refuse: nobody is to send to a rank that will not take it.
@@ -193,7 +202,9 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                membership_.communicator,
                work->intent.identity,
                work->intent.sequence,
-               defaults_.checksum};
+               defaults_.checksum,
+               work->job.backend,
+               work->job.input_ready};
   // Where nothing is encoded, nothing is left behind.
   work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
@@ -216,7 +227,8 @@ Status Communicator::wait(Work& work, Deadline until) {
     }
     take_ownership_and_drive(lock, until);
   }
-  return work.status;
+  if (!work.status.ok()) return work.status;
+  return work.hold_stream();
 }
 
 // Drives the oldest work, or waits while another thread does.
@@ -245,7 +257,7 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
     }
   }
   stats_.counters = transport_->counters() - calibrated_;
-  stats_.scratch_bytes = run_.scratch_bytes();
+  stats_.scratch_bytes = run_.scratch_bytes() + (backend_ != nullptr ? backend_->bytes() : 0);
   changed_.notify_all();
   if (!queue_.empty() && queue_.front()->background) progress_.notify_one();
 }

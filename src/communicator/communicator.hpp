@@ -77,6 +77,8 @@ struct Call {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
+  bool on_device = false;  ///< send, recv and residual are in the memory of one device
+  void* stream = nullptr;  ///< of that device: what is in it is done before, what comes into it waits
 };
 
 /// What a call would become.
@@ -127,7 +129,8 @@ class Communicator {
   Result<Preview> preview(const Call& call);
   /// Checks the arguments and queues the collective. `background`: the progress thread may drive it.
   Result<std::shared_ptr<Work>> all_reduce(const Call& call, bool background);
-  /// Drives until the work is done or the deadline (`timeout`, and the work goes on).
+  /// Drives until the work is done or the deadline (`timeout`, and the work goes on). On a device, what comes
+  /// into the call's stream afterwards waits for the result: see Work::hold_stream.
   Status wait(Work& work, Deadline until);
   /// Ends all pending and later work with `aborted`.
   void abort();
@@ -145,6 +148,13 @@ class Communicator {
   /// Knows what the codec of an `auto:` text costs; measures it the first time, all ranks at once.
   Status know_cost(std::string_view codec_text);
   void leave_out_of_stats(const Stats& before);
+
+  // On a device, in device.cpp.
+  Status prepare_device(const Call& call, Work& work);
+  Result<int> find_device(const Call& call) const;
+  Status check_kernels(const plan::Plan& plan) const;
+  /// Waits for the work's input, then copies from the device. For checks that read every element: slow.
+  Result<std::vector<std::byte>> fetch(const Work& work, const void* data) const;
 
   Result<plan::Request> resolve(const Call& call);
   Result<const collectives::AlgorithmDesc*> resolve_algorithm(const Call& call) const;
@@ -208,9 +218,12 @@ class Communicator {
   // The owner's.
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
-  HugeBuffer spare_residual_;
+  residual::Spares spare_residuals_;
   Trace trace_;
   executor::Run run_;
+  int device_ = -1;                             // of backend_; under mutex_
+  std::unique_ptr<executor::Backend> backend_;  // made by the first call on a device, under mutex_; used by
+                                                // the owner. Ends before the messages that run_ holds for it.
   ControlPlane control_;
   Agreement agreement_;
   RollCall roll_{control_, membership_};

@@ -21,6 +21,10 @@ constexpr std::chrono::seconds kSettle{2};
 // ... and to pass on the news of a failure.
 constexpr std::chrono::milliseconds kFarewell{200};
 
+const void* on_host(const Work& work, const void* data, const std::vector<std::byte>& fetched) {
+  return work.job.backend == nullptr ? data : fetched.data();
+}
+
 }  // namespace
 
 bool Communicator::drive(Work& work, Deadline until) {
@@ -67,8 +71,10 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
     } else if (defaults_.check_identity && !work.checking) {
       work.checking = true;
       const plan::Plan& plan = *work.job.plan;
-      identity_.begin(work.intent.sequence,
-                      result_hash(work.job.output, plan.count() * element_bytes(plan.dtype())));
+      const std::size_t bytes = plan.count() * element_bytes(plan.dtype());
+      auto host = fetch(work, work.job.output);
+      FERRULE_RETURN_IF_ERROR(host.status());
+      identity_.begin(work.intent.sequence, result_hash(on_host(work, work.job.output, *host), bytes));
     } else {
       done = true;
       return {};
@@ -89,18 +95,18 @@ Status Communicator::begin(Work& work) {
 
 // What an earlier generation has left behind is kept, unless the shrink was told otherwise.
 Status Communicator::take_residual(Work& work) {
-  FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
+  FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residuals_));
   const std::uint64_t lineage = descent_.lineage == nullptr ? 0 : descent_.lineage->root.communicator;
   const residual::LastUse last = work.residual->note_use({lineage, descent_.generation});
-  if (last.lineage == lineage && last.generation < descent_.reset_before) {
-    std::fill_n(work.residual->values(), work.residual->count(), 0.0F);
-  }
-  return {};
+  if (last.lineage != lineage || last.generation >= descent_.reset_before) return {};
+  return work.residual->zero();
 }
 
 Status Communicator::refuse_nonfinite(const Work& work) const {
   const plan::Plan& plan = *work.job.plan;
-  const auto found = find_nonfinite(work.job.input, plan.count(), plan.dtype());
+  auto host = fetch(work, work.job.input);
+  FERRULE_RETURN_IF_ERROR(host.status());
+  const auto found = find_nonfinite(on_host(work, work.job.input, *host), plan.count(), plan.dtype());
   if (!found) return {};
   return Status(ErrorCode::invalid_argument,
                 fmt::format("all_reduce #{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
@@ -193,6 +199,7 @@ void Communicator::succeed(Work& work) {
   forget(work);
   control_.reap();
   work.update.commit();
+  work.result = run_.end_mark();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
 }
 
@@ -263,6 +270,7 @@ std::string Communicator::missing_ranks(const Work& work) const {
   if (work.checking) {
     if (identity_.waiting_for() >= 0) text = membership_.describe(identity_.waiting_for());
   } else if (work.stage == Work::Stage::running) {
+    if (run_.waits_for_input()) text = "its own stream, which has not come to the input yet";
     for (const std::int32_t rank : run_.waiting_for()) {
       text += (text.empty() ? "" : ", ") + membership_.describe(rank);
     }
