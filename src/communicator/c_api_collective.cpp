@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "communicator/c_api.hpp"
+#include "communicator/devices.hpp"
 
 using ferrule::Deadline;
 using ferrule::ErrorCode;
@@ -147,6 +148,7 @@ ferruleResult_t ferruleResidualCreateOnDevice(ferruleResidual_t* residual, size_
   return guarded([&]() -> Status {
     if (residual == nullptr) return null_argument("residual");
     *residual = nullptr;
+    communicator::attach_devices();
     auto runtime = ferrule::executor::device_runtime();
     FERRULE_RETURN_IF_ERROR(runtime.status());
     auto number = device >= 0 ? ferrule::Result<int>(device) : (*runtime)->current_device();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "communicator/communicator.hpp"
+#include "communicator/devices.hpp"
 
 namespace ferrule::communicator {
 namespace {
@@ -17,6 +18,7 @@ constexpr std::chrono::microseconds kNap{50};
 }  // namespace
 
 Result<int> Communicator::find_device(const Call& call) const {
+  attach_devices();
   auto runtime = executor::device_runtime();
   FERRULE_RETURN_IF_ERROR(runtime.status());
   auto device = (*runtime)->device_of(call.send, "send");

@@ -89,10 +89,14 @@ Stream::~Stream() {
 }
 
 void Stream::push(Operation operation) {
+  bool ended = false;
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(operation));
+    ended = ended_;
+    if (!ended) queue_.push_back(std::move(operation));
   }
+  // Destroyed meanwhile by another thread, all its work done: there is nothing to wait for.
+  if (ended && operation.kind == Operation::Kind::mark) operation.completion->finish();
   changed_.notify_one();
 }
 
@@ -141,7 +145,10 @@ void Stream::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return (!held_ && !queue_.empty()) || (closed_ && queue_.empty()); });
-    if (queue_.empty()) return;
+    if (queue_.empty()) {
+      ended_ = true;
+      return;
+    }
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
     running_ = operation.name;

@@ -85,6 +85,7 @@ class Stream {
   std::string running_;
   bool held_ = false;
   bool closed_ = false;
+  bool ended_ = false;  ///< its thread has seen that it is closed
   std::uint64_t random_ = 0;
   std::thread thread_;
 };
