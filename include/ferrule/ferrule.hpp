@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ferrule/codec_spec.hpp"
+#include "ferrule/collectives.hpp"
 #include "ferrule/ferrule.h"
 #include "ferrule/status.hpp"
 #include "ferrule/tensor_view.hpp"
@@ -74,8 +75,9 @@ class Residual {
   std::size_t count_;
 };
 
-/// Options of one collective; the fields are those of ferruleOptions_t. Empty strings: the communicator's. A
-/// codec of "none/int4" is exact inside a node and 4 bits between nodes (algorithm "hierarchical").
+/// Options of one collective, of any kind; the fields are those of ferruleOptions_t. Empty strings: the
+/// communicator's. A codec of "none/int4" is exact inside a node and 4 bits between nodes (algorithm
+/// "hierarchical").
 struct AllReduceOptions {
   std::string codec;
   std::string algorithm;
@@ -85,11 +87,26 @@ struct AllReduceOptions {
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
   ferruleStream_t stream = nullptr;  ///< cudaStream_t, for tensors in device memory
+
+  /// Valid while this lives.
+  ferruleOptions_t to_c() const {
+    ferruleOptions_t c = FERRULE_OPTIONS_INIT;
+    c.codec = detail::text_or_null(codec);
+    c.algorithm = detail::text_or_null(algorithm);
+    c.residual = residual != nullptr ? residual->handle() : nullptr;
+    c.seed = seed;
+    c.step = step;
+    c.tensor = tensor;
+    c.timeout_ns = timeout.count();
+    return c;
+  }
 };
+using CollectiveOptions = AllReduceOptions;
 
 /// One collective under way. Destroying it does not end the collective.
 class Work {
  public:
+  Work() = default;
   explicit Work(ferruleWork_t handle) : handle_(handle) {}
 
   /// Done, and well or not: see wait().
@@ -122,6 +139,12 @@ class Work {
     static_cast<void>(ferruleWorkCodec(handle_.get(), &spec));
     return spec;
   }
+  /// Of a receive that is done: whose bytes it took.
+  int source() const {
+    int rank = -1;
+    static_cast<void>(ferruleWorkSource(handle_.get(), &rank));
+    return rank;
+  }
   ferruleWork_t handle() const { return handle_.get(); }
 
  private:
@@ -150,7 +173,7 @@ struct CommunicatorConfig {
 };
 
 /// A group of ranks. Movable; destroyed when it goes out of scope.
-class Communicator {
+class Communicator : public CollectiveCalls<Communicator, CollectiveOptions, Work> {
  public:
   static Result<Communicator> from_env(const CommunicatorConfig& config = {}) {
     const ferruleConfig_t c = config.to_c();
@@ -242,14 +265,7 @@ class Communicator {
  private:
   ferruleResult_t start(const void* send, const TensorView& recv, ReduceOp op,
                         const AllReduceOptions& options, ferruleWork_t* work) const {
-    ferruleOptions_t c = FERRULE_OPTIONS_INIT;
-    c.codec = detail::text_or_null(options.codec);
-    c.algorithm = detail::text_or_null(options.algorithm);
-    c.residual = options.residual != nullptr ? options.residual->handle() : nullptr;
-    c.seed = options.seed;
-    c.step = options.step;
-    c.tensor = options.tensor;
-    c.timeout_ns = options.timeout.count();
+    ferruleOptions_t c = options.to_c();
     c.work = work;
     c.memory = static_cast<ferruleMemory_t>(recv.memory);
     return ferruleAllReduce(send, recv.data, recv.count, static_cast<ferruleDataType_t>(recv.dtype),

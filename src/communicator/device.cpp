@@ -21,9 +21,11 @@ Result<int> Communicator::find_device(const Call& call) const {
   attach_devices();
   auto runtime = executor::device_runtime();
   FERRULE_RETURN_IF_ERROR(runtime.status());
-  auto device = (*runtime)->device_of(call.send, "send");
+  // A rank may have nothing to give, or nothing to get.
+  auto device = (*runtime)->device_of(call.send != nullptr ? call.send : call.recv,
+                                      call.send != nullptr ? "send" : "recv");
   FERRULE_RETURN_IF_ERROR(device.status());
-  auto other = (*runtime)->device_of(call.recv, "recv");
+  auto other = call.recv != nullptr ? (*runtime)->device_of(call.recv, "recv") : device;
   FERRULE_RETURN_IF_ERROR(other.status());
   if (*other != *device) {
     return invalid(
@@ -45,6 +47,12 @@ Result<int> Communicator::find_device(const Call& call) const {
                     where, *device));
   }
   return device;
+}
+
+Status Communicator::check_residual_place(const Call& call) {
+  if (call.residual == nullptr || call.residual->space() == nullptr || call.on_device) return {};
+  return invalid(
+      "the residual is in device memory, the tensor in host memory: make it with ferruleResidualCreate");
 }
 
 Status Communicator::prepare_device(const Call& call, Work& work) {
@@ -75,10 +83,10 @@ Status Communicator::check_kernels(const plan::Plan& plan) const {
   return {};
 }
 
-Result<std::vector<std::byte>> Communicator::fetch(const Work& work, const void* data) const {
+Result<std::vector<std::byte>> Communicator::fetch(const Work& work, const void* data,
+                                                   std::size_t elements) const {
   std::vector<std::byte> host;
   if (work.job.backend == nullptr) return host;
-  const plan::Plan& plan = *work.job.plan;
   const Deadline limit = Deadline::after(work.timeout);
   auto end = work.job.backend->mark();
   FERRULE_RETURN_IF_ERROR(end.status());
@@ -92,7 +100,7 @@ Result<std::vector<std::byte>> Communicator::fetch(const Work& work, const void*
       std::this_thread::sleep_for(kNap);
     }
   }
-  host.resize(plan.count() * element_bytes(plan.dtype()));
+  host.resize(elements * element_bytes(work.job.plan->dtype()));
   FERRULE_RETURN_IF_ERROR(work.job.backend->space().read(host.data(), data, host.size()));
   return host;
 }

@@ -11,7 +11,6 @@ namespace ferrule::executor {
 namespace {
 
 using plan::Instruction;
-using plan::Range;
 using plan::SlotHome;
 using Clock = Deadline::Clock;
 
@@ -64,10 +63,8 @@ Status Run::submit(Slice& slice, const Instruction& instruction) {
     status = device_->decode(codec, fold_args(slice, instruction), {});
   } else if (!instruction.copies_nothing) {
     status = device_->encode(codec, encode_args(slice, instruction));
-  } else if (feeds_back()) {
-    const Range elements = range(slice, instruction.chunk);
-    status = device_->copy(job_.update->after() + elements.begin, job_.update->before() + elements.begin,
-                           elements.count * sizeof(float));
+  } else {
+    status = submit_kept_residual(slice, instruction.chunk);
   }
   if (is_timed_) slice.end = Clock::now();
   if (status.ok()) conclude(slice, instruction);
@@ -77,14 +74,23 @@ Status Run::submit(Slice& slice, const Instruction& instruction) {
 Status Run::submit_decode(Slice& slice, const Instruction& instruction) {
   const codec::DecodeArgs args = decode_args(slice, instruction);
   Kept kept;
-  if (feeds_back()) {
-    const std::size_t begin = range(slice, instruction.chunk).begin;
+  if (feeds_back() && job_.plan->contract().brings(transport_.rank(), instruction.chunk)) {
+    const std::size_t begin = job_.plan->input_begin(instruction.chunk, slice.number);
     kept = {job_.update->before() + begin, job_.update->after() + begin};
   }
   if (!decodes_nothing(slice, instruction)) {
-    return device_->decode(job_.plan->codec(instruction.level), args, kept);
+    FERRULE_RETURN_IF_ERROR(device_->decode(job_.plan->codec(instruction.level), args, kept));
+  } else if (kept.after != nullptr) {
+    FERRULE_RETURN_IF_ERROR(device_->keep_where_not_finite(args, kept));
   }
-  return kept.after == nullptr ? Status() : device_->keep_where_not_finite(args, kept);
+  return instruction.keeps_residual ? submit_kept_residual(slice, instruction.chunk) : Status();
+}
+
+Status Run::submit_kept_residual(const Slice& slice, std::uint32_t chunk) {
+  if (!feeds_back()) return {};
+  const std::size_t begin = job_.plan->input_begin(chunk, slice.number);
+  return device_->copy(job_.update->after() + begin, job_.update->before() + begin,
+                       range(slice, chunk).count * sizeof(float));
 }
 
 Status Run::end_on_device() {
