@@ -199,9 +199,12 @@ typedef struct {
   ferruleWork_t* work; /* not NULL: return at once, the handle must be waited for or tested, then destroyed */
   ferruleMemory_t
       memory; /* where send, recv and the residual are; a stream that is not NULL says device, too */
+  const double* weight; /* not NULL: recv = sum of weight * send / sum of weights. With ferruleAvg of floats
+                           in host memory, on all ranks or on none; finite, not negative, not all 0. Read
+                           before the call returns. */
 } ferruleOptions_t;
 #define FERRULE_OPTIONS_INIT \
-  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, ferruleHostMemory }
+  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, ferruleHostMemory, NULL }
 
 /* Device memory: the collective begins when `stream` has come as far as at the time of the call, and what
  * comes into `stream` after the call has returned (without `work`), or after ferruleWorkTest or

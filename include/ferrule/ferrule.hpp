@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,7 +87,8 @@ struct AllReduceOptions {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
-  ferruleStream_t stream = nullptr;  ///< cudaStream_t, for tensors in device memory
+  ferruleStream_t stream = nullptr;             ///< cudaStream_t, for tensors in device memory
+  std::optional<double> weight = std::nullopt;  ///< of this rank in a weighted mean (avg)
 
   /// Valid while this lives.
   ferruleOptions_t to_c() const {
@@ -98,6 +100,7 @@ struct AllReduceOptions {
     c.step = step;
     c.tensor = tensor;
     c.timeout_ns = timeout.count();
+    c.weight = weight ? &*weight : nullptr;
     return c;
   }
 };

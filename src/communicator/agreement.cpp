@@ -37,8 +37,9 @@ std::string_view value_of(const std::vector<std::pair<std::string_view, std::str
 }  // namespace
 
 std::string Intent::descriptor() const {
-  return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nFERRULE_CHECK={}\n", draws.seed,
-                                          draws.step, draws.tensor, draws.check);
+  return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nweighted={}\nFERRULE_CHECK={}\n",
+                                          draws.seed, draws.step, draws.tensor, draws.weighted ? "yes" : "no",
+                                          draws.check);
 }
 
 std::uint32_t Agreement::rounds() const {

@@ -77,6 +77,7 @@ Status read_options(const ferruleOptions_t* options, ferruleOptions_t& given, co
   call.step = given.step;
   call.tensor = given.tensor;
   call.timeout = std::chrono::nanoseconds(given.timeout_ns);
+  if (given.weight != nullptr) call.weight = *given.weight;
   return {};
 }
 

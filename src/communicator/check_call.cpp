@@ -36,6 +36,20 @@ Status check_kind(const Call& call, std::int32_t world) {
   return {};
 }
 
+Status check_weight(const Call& call) {
+  if (!call.weight) return {};
+  const bool is_float = call.dtype == DType::f32 || call.dtype == DType::f64 || call.dtype == DType::f16 ||
+                        call.dtype == DType::bf16;
+  if (call.collective != Collective::all_reduce) {
+    return invalid(
+        fmt::format("a weight was given to {}: weights are for all_reduce", name(call.collective)));
+  }
+  if (call.op == ReduceOp::avg && is_float) return {};
+  return invalid(
+      fmt::format("a weight was given with operation {} of {}: weights are for means (avg) of floats",
+                  op_name(call.op), dtype_name(call.dtype)));
+}
+
 // Counts are sums of at most world numbers, each of which fits into memory by itself.
 Status check_counts(std::string_view what, std::span<const std::size_t> counts, const Call& call,
                     std::int32_t world) {
@@ -122,6 +136,7 @@ plan::Parts parts_of(const Call& call) {
 Status check_call(const Call& call, std::int32_t rank, std::int32_t world) {
   FERRULE_RETURN_IF_ERROR(check_kind(call, world));
   FERRULE_RETURN_IF_ERROR(check_all_counts(call, world));
+  FERRULE_RETURN_IF_ERROR(check_weight(call));
   const plan::Extent extent = plan::extent_of({call.collective, world, call.root}, rank, parts_of(call));
   const std::size_t bytes_each = element_bytes(call.dtype);
   const Side send{"send", call.send, extent.input * bytes_each};

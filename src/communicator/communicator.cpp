@@ -169,16 +169,18 @@ Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool backgro
   }
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
-  // whose input a rank may refuse: nobody is to send to a rank that will not take it.
-  const bool free = may_run_ahead(**plan) && (*plan)->count() != 0 && !defaults_.check_nonfinite;
+  // whose input a rank may refuse: nobody is to send to a rank that will not take it. So is a weighted one:
+  // weights move before data does.
+  const bool waits = defaults_.check_nonfinite || call.weight.has_value();
+  const bool free = may_run_ahead(**plan) && (*plan)->count() != 0 && !waits;
   work->intent.agreed_before = known && free;
   const std::uint64_t draws[] = {
       (*plan)->fingerprint(), call.seed, call.step, call.tensor,
-      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U)};
+      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U) + (call.weight ? 4U : 0U)};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor, check_name(defaults_)};
+  work->intent.draws = {call.seed, call.step, call.tensor, call.weight.has_value(), check_name(defaults_)};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -194,6 +196,7 @@ Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool backgro
                work->job.input_ready};
   // Where nothing is encoded, nothing is left behind.
   work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
+  work->weight = call.weight;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {

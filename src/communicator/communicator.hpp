@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@
 #include "communicator/point_to_point.hpp"
 #include "communicator/roll_call.hpp"
 #include "communicator/tuning.hpp"
+#include "communicator/weights.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
 #include "ferrule/status.hpp"
@@ -79,6 +81,7 @@ struct Call {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  std::optional<double> weight;  ///< makes it a weighted mean: all ranks give one, op is avg
   std::chrono::nanoseconds timeout{0};
   std::int32_t root = 0;                          ///< where the collective has one
   std::span<const std::size_t> counts = {};       ///< as plan::Parts has them
@@ -193,10 +196,14 @@ class Communicator {
   Status take_residual(Work& work);
   Result<bool> agree(Work& work, Deadline until);
   Status settle_disagreement(const Work& work, const Status& seen);
+  void hear_why(const Work& work, const Status& status);
   void fail(Work& work, const Status& why);
   void succeed(Work& work);
   Result<bool> advance(Work& work, Deadline until);
   Result<bool> check(Work& work, Deadline until);
+  Result<bool> weigh(Work& work, Deadline until);
+  Status start_running(Work& work);
+  Status scale_input(Work& work);
   Status name_collective(const Work& work, const Status& status) const;
   static void note_movement(Work& work, Deadline::Clock::time_point when);
   Status refuse_nonfinite(const Work& work) const;
@@ -249,6 +256,7 @@ class Communicator {
   std::atomic<std::uint32_t> transfers_{0};  ///< that have not ended
   std::atomic<bool> has_new_transfers_{false};
   residual::Spares spare_residuals_;
+  HugeBuffer scaled_;  ///< this rank's share of a weighted mean
   Trace trace_;
   executor::Run run_;
   int device_ = -1;                             // of backend_; under mutex_
@@ -259,6 +267,7 @@ class Communicator {
   Agreement agreement_;
   RollCall roll_{control_, membership_};
   IdentityCheck identity_{control_, membership_};
+  WeightExchange weights_{control_, membership_};
 };
 
 }  // namespace ferrule::communicator

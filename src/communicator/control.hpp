@@ -27,12 +27,13 @@ enum class ControlType : std::uint8_t {
   missing = 5,  ///< the outcome of a roll call, for those who have arrived: the text says who is missing
   hash = 6,  ///< header.plan is a hash of the sender's result, header.slice the round, header.chunk whether
              ///< all that it has heard of so far were equal
+  weights = 7,  ///< weights of a mean: header.slice is which, the text their bytes
   // Point to point (point_to_point.hpp). header.sequence is the sender's number of the send.
-  offer = 7,   ///< header.plan: bytes, chunk: tag, slice: 1 if the payload is all of them
-  wants = 8,   ///< a receive fits: send pieces up to header.plan bytes
-  piece = 9,   ///< header.plan: where in the tensor the payload belongs, in bytes
-  took = 10,   ///< an offer with its bytes has been used
-  refuse = 11  ///< the receive that fits has another length; the text says so
+  offer = 8,   ///< header.plan: bytes, chunk: tag, slice: 1 if the payload is all of them
+  wants = 9,   ///< a receive fits: send pieces up to header.plan bytes
+  piece = 10,  ///< header.plan: where in the tensor the payload belongs, in bytes
+  took = 11,   ///< an offer with its bytes has been used
+  refuse = 12  ///< the receive that fits has another length; the text says so
 };
 
 /// Errors after which the communicator is as good as before: nothing was half done.
@@ -45,7 +46,7 @@ struct ControlMessage {
   ControlType type;
   std::int32_t source;
   std::uint32_t sequence;
-  std::uint32_t round;     ///< agree, hash
+  std::uint32_t round;     ///< agree, hash, weights
   std::uint64_t identity;  ///< agree; hash: of the result
   bool equal;              ///< hash
   ErrorCode code;          ///< failed
@@ -77,6 +78,7 @@ class ControlPlane {
   void send(std::int32_t peer, const transport::MessageHeader& header, std::string_view bytes) {
     post(peer, header, bytes);
   }
+  void send_weights(std::int32_t peer, std::uint32_t sequence, std::uint32_t part, std::string_view bytes);
   /// Frees what has been sent. Cheap.
   void reap();
   /// Drives until everything has been sent, or the deadline.

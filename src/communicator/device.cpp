@@ -18,6 +18,12 @@ constexpr std::chrono::microseconds kNap{50};
 }  // namespace
 
 Result<int> Communicator::find_device(const Call& call) const {
+  if (call.weight) {
+    return Status(
+        ErrorCode::unsupported,
+        "a weighted mean of a tensor in device memory: multiply by weight * size / sum of weights there, "
+        "and reduce without a weight");
+  }
   attach_devices();
   auto runtime = executor::device_runtime();
   FERRULE_RETURN_IF_ERROR(runtime.status());

@@ -19,8 +19,9 @@ namespace {
 
 // How long a rank waits for the text that has both values of a disagreement, ...
 constexpr std::chrono::seconds kSettle{2};
-// ... and to pass on the news of a failure.
+// ... and to pass on the news of a failure, or to hear them.
 constexpr std::chrono::milliseconds kFarewell{200};
+constexpr std::chrono::microseconds kNap{200};
 
 const void* on_host(const Work& work, const void* data, const std::vector<std::byte>& fetched) {
   return work.job.backend == nullptr ? data : fetched.data();
@@ -52,6 +53,7 @@ bool Communicator::drive(Work& work, Deadline until) {
     status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
   }
   if (!status.ok()) {
+    hear_why(work, status);
     fail(work, name_collective(work, status));
     return true;
   }
@@ -85,9 +87,11 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
     moved = *advanced;
     if (!moved && until.passed()) return {};
     if (!moved) continue;
-    if (work.stage == Work::Stage::agreeing) {
-      work.stage = Work::Stage::running;
-      FERRULE_RETURN_IF_ERROR(run_.start(work.job));
+    if (work.stage == Work::Stage::agreeing && work.weight) {
+      work.stage = Work::Stage::weighing;
+      weights_.begin(work.intent.sequence, *work.weight);
+    } else if (work.stage != Work::Stage::running) {
+      FERRULE_RETURN_IF_ERROR(start_running(work));
     } else if (defaults_.check_identity && !work.checking && compares(work)) {
       work.checking = true;
       const plan::Plan& plan = *work.job.plan;
@@ -139,6 +143,7 @@ Status Communicator::refuse_nonfinite(const Work& work) const {
 // Returns whether the stage is over.
 Result<bool> Communicator::advance(Work& work, Deadline until) {
   if (work.stage == Work::Stage::agreeing) return agree(work, until);
+  if (work.stage == Work::Stage::weighing) return weigh(work, until);
   if (work.checking) return check(work, until);
   auto advanced = run_.advance(until, interrupt_);
   note_movement(work, run_.moved());
@@ -170,6 +175,38 @@ Result<bool> Communicator::agree(Work& work, Deadline until) {
   }
 }
 
+Result<bool> Communicator::weigh(Work& work, Deadline until) {
+  while (true) {
+    auto weighed = weights_.step();
+    if (!weighed.ok() || *weighed) return weighed;
+    if (until.passed() || abort_requested_.load()) return false;
+    if (agreement_.failure_of(work.intent.sequence)) return false;
+    FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+  }
+}
+
+Status Communicator::start_running(Work& work) {
+  if (work.weight) FERRULE_RETURN_IF_ERROR(scale_input(work));
+  work.stage = Work::Stage::running;
+  return run_.start(work.job);
+}
+
+// The mean of x * (weight / mean of weights). So a residual is in the units that it has in a plain mean, and
+// equal weights give that one.
+Status Communicator::scale_input(Work& work) {
+  const plan::Plan& plan = *work.job.plan;
+  const std::size_t bytes = plan.count() * element_bytes(plan.dtype());
+  if (scaled_.bytes() < bytes) {
+    auto buffer = HugeBuffer::allocate(bytes);
+    FERRULE_RETURN_IF_ERROR(buffer.status());
+    scaled_ = std::move(*buffer);
+  }
+  const double mean = weights_.sum() / static_cast<double>(membership_.size());
+  scale_elements(work.job.input, scaled_.data(), plan.count(), plan.dtype(), *work.weight / mean);
+  work.job.input = scaled_.data();
+  return {};
+}
+
 Result<bool> Communicator::check(Work& work, Deadline until) {
   while (true) {
     auto equal = identity_.step();
@@ -190,6 +227,17 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
     FERRULE_RETURN_IF_ERROR(transport_->progress(until));
   }
   return Status(ErrorCode::mismatch, fmt::format("ranks disagree about {}: {}", label(work), seen.text()));
+}
+
+// Who leaves because of a failure may be gone before the word of those who have seen it is here: it is waited
+// for, else this rank would accuse one that has done nothing. Transports call an orderly departure so.
+void Communicator::hear_why(const Work& work, const Status& status) {
+  if (status.code() != ErrorCode::peer_lost || !status.text().ends_with(" has left")) return;
+  const Deadline until = earlier(*work.deadline, Deadline::after(kFarewell));
+  while (!agreement_.failure_of(work.intent.sequence) && !until.passed() && !abort_requested_.load()) {
+    (void)transport_->progress(until);  // which has failed, and returns at once
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 // What is known best: a peer that has left after a failure has said before why it did.
@@ -228,6 +276,7 @@ void Communicator::succeed(Work& work) {
 void Communicator::forget(const Work& work) {
   agreement_.finish(work.intent.sequence);
   identity_.finish(work.intent.sequence);
+  weights_.finish(work.intent.sequence);
   roll_.end();
 }
 
@@ -241,6 +290,8 @@ void Communicator::take_word(const ControlMessage& message) {
       return agreement_.take(message);
     case ControlType::hash:
       return identity_.take(message);
+    case ControlType::weights:
+      return weights_.take(message);
     case ControlType::ask:
     case ControlType::here:
     case ControlType::missing:
@@ -295,6 +346,8 @@ std::string Communicator::missing_ranks(const Work& work) const {
   std::string text;
   if (work.checking) {
     if (identity_.waiting_for() >= 0) text = membership_.describe(identity_.waiting_for());
+  } else if (work.stage == Work::Stage::weighing) {
+    if (weights_.waiting_for() >= 0) text = membership_.describe(weights_.waiting_for());
   } else if (work.stage == Work::Stage::running) {
     if (run_.waits_for_input()) text = "its own stream, which has not come to the input yet";
     for (const std::int32_t rank : run_.waiting_for()) {

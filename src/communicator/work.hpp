@@ -28,7 +28,7 @@ struct Transfer {
 /// Filled in by the caller's thread when it is queued, then touched by the transport's owner only, until
 /// `done`.
 struct Work {
-  enum class Stage : std::uint8_t { queued, agreeing, running };
+  enum class Stage : std::uint8_t { queued, agreeing, weighing, running };
 
   /// Not null: a transfer; what is about collectives stays unused.
   std::unique_ptr<Transfer> transfer;
@@ -36,6 +36,7 @@ struct Work {
   Intent intent;
   residual::Residual* residual = nullptr;
   residual::Update update;
+  std::optional<double> weight;  ///< this rank's, in a weighted mean
   std::chrono::nanoseconds timeout{0};
   bool background = false;
 
