@@ -13,9 +13,11 @@
 #include <cuda_runtime.h>
 #define FERRULE_SHARED(Type, name) __shared__ Type name
 #define FERRULE_UNROLL _Pragma("unroll")
+#define FERRULE_ROLLED _Pragma("unroll 1")
 #else
 #include "simt/vocabulary.hpp"  // found by the include path of the tests
 #define FERRULE_UNROLL
+#define FERRULE_ROLLED
 #endif
 
 namespace ferrule::cuda {
