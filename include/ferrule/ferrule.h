@@ -1,4 +1,4 @@
-/* Ferrule's C API: a compressed all-reduce. Shaped like NCCL's.
+/* Ferrule's C API: a compressed all-reduce, and the other collectives (collectives.h). Shaped like NCCL's.
  *
  * Errors: every function returns ferruleResult_t; ferruleGetLastError() has the full text (what was wrong,
  * where, what to do) for the calling thread. No function aborts or throws because of its input.
@@ -264,5 +264,7 @@ FERRULE_API ferruleResult_t ferruleCodecDestroy(ferruleCodec_t codec);
 #ifdef __cplusplus
 }
 #endif
+
+#include "ferrule/collectives.h"
 
 #endif /* FERRULE_FERRULE_H */

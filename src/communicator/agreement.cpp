@@ -152,7 +152,7 @@ std::string Agreement::explain(const Intent& mine, std::int32_t source, const st
                                membership_.describe(membership_.rank), other, membership_.describe(source));
   }
   if (differences.empty()) differences = "the plans differ in a way that their descriptions do not show";
-  return fmt::format("ranks disagree about all_reduce #{}: {}. Make the calls equal on all ranks",
+  return fmt::format("ranks disagree about {} #{}: {}. Make the calls equal on all ranks", mine.plan->name(),
                      mine.sequence, differences);
 }
 

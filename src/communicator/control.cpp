@@ -107,6 +107,9 @@ void ControlPlane::flush(Deadline deadline) {
 }
 
 void ControlPlane::handle(const transport::MessageHeader& header, std::span<const std::byte> payload) const {
+  const bool transfers = header.control_type >= static_cast<std::uint8_t>(ControlType::offer) &&
+                         header.control_type <= static_cast<std::uint8_t>(ControlType::refuse);
+  if (transfers && transfer_handler_ != nullptr) return transfer_handler_(header, payload);
   const bool known = header.control_type >= static_cast<std::uint8_t>(ControlType::agree) &&
                      header.control_type <= static_cast<std::uint8_t>(ControlType::weights);
   if (!known || payload.size() > kMaxTextBytes) {

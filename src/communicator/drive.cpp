@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
@@ -21,6 +22,21 @@ constexpr std::chrono::seconds kSettle{2};
 // ... and to pass on the news of a failure, or to hear them.
 constexpr std::chrono::milliseconds kFarewell{200};
 constexpr std::chrono::microseconds kNap{200};
+
+std::string label(const Work& work) {
+  return fmt::format("{} #{}", work.job.plan->name(), work.intent.sequence);
+}
+
+bool names_a_collective(std::string_view text) {
+  for (int i = 0; i < collectives::kCollectiveCount; ++i) {
+    const std::string label = std::string(name(static_cast<collectives::Collective>(i))) + " #";
+    if (text.find(label) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// Only where all ranks get the same is there anything to compare.
+bool compares(const Work& work) { return collectives::replicates(work.job.plan->contract().collective); }
 
 }  // namespace
 
@@ -47,13 +63,17 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
   for (bool moved = true;;) {
     interrupt_.store(false);  // sequentially consistent with abort(), or its request could be missed
     if (abort_requested_.load()) {
-      return Status(ErrorCode::aborted, fmt::format("all_reduce #{} was aborted on {}", work.intent.sequence,
-                                                    membership_.describe(membership_.rank)));
+      return Status(ErrorCode::aborted,
+                    fmt::format("{} was aborted on {}", label(work), membership_.describe(membership_.rank)));
     }
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     if (!moved && work.deadline->passed()) return timed_out(work);
     if (!moved) call_the_roll(work);
-    const Deadline pause = earlier(earlier(until, *work.deadline), earlier(probe_at(work), roll_.next()));
+    Deadline pause = earlier(earlier(until, *work.deadline), earlier(probe_at(work), roll_.next()));
+    if (transfers_.load() != 0) {
+      if (move_transfers()) return {};  // its waiter may hold up what this collective waits for
+      pause = earlier(pause, point_to_point_.next());
+    }
     auto advanced = advance(work, pause);
     if (!advanced.ok() && advanced.status().code() == ErrorCode::mismatch &&
         work.stage == Work::Stage::running) {
@@ -68,11 +88,11 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
       weights_.begin(work.intent.sequence, *work.weight);
     } else if (work.stage != Work::Stage::running) {
       FERRULE_RETURN_IF_ERROR(start_running(work));
-    } else if (defaults_.check_identity && !work.checking) {
+    } else if (defaults_.check_identity && !work.checking && compares(work)) {
       work.checking = true;
       const plan::Plan& plan = *work.job.plan;
-      identity_.begin(work.intent.sequence,
-                      result_hash(work.job.output, plan.count() * element_bytes(plan.dtype())));
+      identity_.begin(label(work), work.intent.sequence,
+                      result_hash(work.job.output, plan.output_count() * element_bytes(plan.dtype())));
     } else {
       done = true;
       return {};
@@ -104,13 +124,13 @@ Status Communicator::take_residual(Work& work) {
 
 Status Communicator::refuse_nonfinite(const Work& work) const {
   const plan::Plan& plan = *work.job.plan;
-  const auto found = find_nonfinite(work.job.input, plan.count(), plan.dtype());
+  const auto found = find_nonfinite(work.job.input, plan.input_count(), plan.dtype());
   if (!found) return {};
   return Status(ErrorCode::invalid_argument,
-                fmt::format("all_reduce #{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
+                fmt::format("{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
                             "(FERRULE_CHECK=nonfinite)",
-                            work.intent.sequence, membership_.describe(membership_.rank), found->what,
-                            found->index, work.job.tensor, plan.count(), dtype_name(plan.dtype())));
+                            label(work), membership_.describe(membership_.rank), found->what, found->index,
+                            work.job.tensor, plan.input_count(), dtype_name(plan.dtype())));
 }
 
 // Returns whether the stage is over.
@@ -144,6 +164,7 @@ Result<bool> Communicator::agree(Work& work, Deadline until) {
     if (!agreed.ok() || *agreed) return agreed;
     if (until.passed() || abort_requested_.load()) return false;
     FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+    if (transfers_.load() != 0) return false;
   }
 }
 
@@ -186,6 +207,7 @@ Result<bool> Communicator::check(Work& work, Deadline until) {
     if (until.passed() || abort_requested_.load()) return false;
     if (agreement_.failure_of(work.intent.sequence)) return false;
     FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+    if (transfers_.load() != 0) return false;
   }
 }
 
@@ -197,8 +219,7 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     FERRULE_RETURN_IF_ERROR(transport_->progress(until));
   }
-  return Status(ErrorCode::mismatch,
-                fmt::format("ranks disagree about all_reduce #{}: {}", work.intent.sequence, seen.text()));
+  return Status(ErrorCode::mismatch, fmt::format("ranks disagree about {}: {}", label(work), seen.text()));
 }
 
 // Who leaves because of a failure may be gone before the word of those who have seen it is here: it is waited
@@ -216,8 +237,8 @@ void Communicator::hear_why(const Work& work, const Status& status) {
 Status Communicator::name_collective(const Work& work, const Status& status) const {
   const auto told = agreement_.failure_of(work.intent.sequence);
   const Status& best = status.code() == ErrorCode::peer_lost && told ? *told : status;
-  if (best.text().find("all_reduce #") != std::string::npos) return best;
-  return Status(best.code(), fmt::format("all_reduce #{} failed on {}: {}", work.intent.sequence,
+  if (names_a_collective(best.text())) return best;
+  return Status(best.code(), fmt::format("{} failed on {}: {}", label(work),
                                          membership_.describe(membership_.rank), best.text()));
 }
 
@@ -234,7 +255,7 @@ void Communicator::fail(Work& work, const Status& why) {
   work.update.roll_back();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
   work.status = why;
-  log::info("all_reduce #{} failed: {}", work.intent.sequence, why.text());
+  log::info("{} failed: {}", label(work), why.text());
 }
 
 void Communicator::succeed(Work& work) {
@@ -254,8 +275,11 @@ void Communicator::forget(const Work& work) {
 
 void Communicator::take_word(const ControlMessage& message) {
   switch (message.type) {
-    case ControlType::agree:
     case ControlType::failed:
+      if (!survives(message.code))
+        point_to_point_.note_lost(message.source, Status(message.code, message.text));
+      return agreement_.take(message);
+    case ControlType::agree:
       return agreement_.take(message);
     case ControlType::hash:
       return identity_.take(message);
@@ -265,6 +289,8 @@ void Communicator::take_word(const ControlMessage& message) {
     case ControlType::here:
     case ControlType::missing:
       return roll_.take(message);
+    default:
+      return;  // of point to point, which has a handler of its own
   }
 }
 
@@ -295,17 +321,16 @@ void Communicator::call_the_roll(Work& work) {
   const bool all = roll_.all_arrived();
   const double megabytes =
       static_cast<double>(work.job.plan->count() * element_bytes(work.job.plan->dtype())) / 1e6;
-  log::warn("waiting for {} in all_reduce #{}, {:.1f} MB; {}",
-            all ? missing_ranks(work) : roll_.missing_on_hosts(), work.intent.sequence, megabytes,
-            all ? "all ranks have arrived" : roll_.arrived());
+  log::warn("waiting for {} in {}, {:.1f} MB; {}", all ? missing_ranks(work) : roll_.missing_on_hosts(),
+            label(work), megabytes, all ? "all ranks have arrived" : roll_.arrived());
 }
 
 Status Communicator::timed_out(const Work& work) const {
   return Status(ErrorCode::timeout,
-                fmt::format("all_reduce #{} timed out after {} ms without progress on {}, waiting for {}: "
+                fmt::format("{} timed out after {} ms without progress on {}, waiting for {}: "
                             "see whether that rank still "
                             "runs and makes the same calls, or raise FERRULE_TIMEOUT",
-                            work.intent.sequence, work.timeout / std::chrono::milliseconds(1),
+                            label(work), work.timeout / std::chrono::milliseconds(1),
                             membership_.describe(membership_.rank), missing_ranks(work)));
 }
 

@@ -80,7 +80,7 @@ class Session {
     intent_ = {sequence_, plan->fingerprint(), plan, {}, input_.pick(4) == 0};
     agreement_.begin(intent_);
     roll_call_.begin(sequence_);
-    identity_check_.begin(sequence_, intent_.identity);
+    identity_check_.begin("all_reduce", sequence_, intent_.identity);
     weights_.begin(sequence_, 1.0);
   }
 
@@ -97,6 +97,12 @@ class Session {
       case ControlType::here:
       case ControlType::missing:
         return roll_call_.take(message);
+      case ControlType::offer:
+      case ControlType::wants:
+      case ControlType::piece:
+      case ControlType::took:
+      case ControlType::refuse:
+        return;  // of sends and receives, which have no part in this
     }
   }
 

@@ -120,6 +120,8 @@ CommunicatorPointer shrink(const CommunicatorObject& self, const std::string& re
   return wrap(run_interruptibly([native = self.native(), policy] { return native->shrink(policy); }));
 }
 
+}  // namespace
+
 ReduceOp to_op(const std::string& name) {
   for (int i = 0; i < kReduceOpCount; ++i) {
     const auto op = static_cast<ReduceOp>(i);
@@ -128,6 +130,8 @@ ReduceOp to_op(const std::string& name) {
   fail(ErrorCode::invalid_argument,
        "no operation is called '" + name + "'; there are sum, avg, min, max, prod");
 }
+
+namespace {
 
 /// The options of a call, by name: what all_reduce and all_reduce_async share.
 AllReduceCall to_call(nb::object array, const std::string& op, const Text& codec, const Text& algo,
@@ -305,6 +309,7 @@ void bind_communicator(nb::module_& module) {
       "at the end.");
   bind_makers(type);
   bind_collectives(type);
+  bind_other_collectives(type);
   bind_descendants(type);
   type.def_prop_ro("rank", &CommunicatorObject::rank)
       .def_prop_ro("size", &CommunicatorObject::size)
