@@ -252,11 +252,12 @@ Status Communicator::name_collective(const Work& work, const Status& status) con
 void Communicator::fail(Work& work, const Status& why) {
   const bool told = agreement_.failure_of(work.intent.sequence).has_value();
   if (!told) agreement_.tell_failed(work.intent.sequence, why);
+  // Before sends are cancelled: that takes connections by force, and what is on its way there.
+  control_.flush(Deadline::after(kFarewell));
   // Where the communicator lives on, its messages are left to end by themselves.
   const auto grace = survives(why.code()) ? std::chrono::nanoseconds(kSettle) : std::chrono::nanoseconds(0);
   work.connection_lost = run_.cancel(Deadline::after(grace));
   transport_->retire(work.intent.sequence);
-  control_.flush(Deadline::after(kFarewell));
   forget(work);
   work.update.roll_back();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
