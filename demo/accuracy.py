@@ -29,7 +29,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--width", type=int, default=256, help="of the large layer; the demo has 768")
     parser.add_argument("--optimizer", choices=("sgd", "adam", "both"), default="both")
-    parser.add_argument("--also", action="append", default=[], metavar="CODEC", help="with feedback and without; e.g. topk:k=64")
+    parser.add_argument("--also", action="append", default=[], metavar="CODEC", help="with feedback and without")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo-output"))
     return parser.parse_args()
 
