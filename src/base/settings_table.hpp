@@ -38,7 +38,8 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_ALGO", SettingType::text, "auto", "",
      "Algorithm where the call names none, e.g. `direct`, `ring`, `tree`."},
     {"FERRULE_TOPOLOGY", SettingType::text, "", "",
-     "Which ranks are near each other, for `hierarchical`: `2x4` is 2 nodes of 4 ranks, `1+3` nodes of 1 and 3; "
+     "Which ranks are near each other, for `hierarchical`: `2x4` is 2 nodes of 4 ranks, `1+3` nodes of 1 and "
+     "3; "
      "docs/schedules.md has more. Empty: the ranks of a host are a node."},
     {"FERRULE_TRANSPORT", SettingType::text, "auto", "", "Transport, e.g. `ucx`, `loopback`."},
     {"FERRULE_LINK", SettingType::text, "", "",
@@ -91,8 +92,15 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_STALL_WARN", SettingType::duration, "10s", "",
      "A collective that waits longer than this for a peer says so at WARN. 0: never."},
     {"FERRULE_CHECK", SettingType::choice, "off", "off|identity|nonfinite|all",
-     "`identity`: a hash of every result is compared across ranks, and the odd rank is named. `nonfinite`: a NaN "
+     "`identity`: a hash of every result is compared across ranks, and the odd rank is named. `nonfinite`: a "
+     "NaN "
      "or Inf is refused before it is sent, with rank, tensor and index. See docs/fault_tolerance.md."},
+    {"FERRULE_MPI_MEASURE", SettingType::count, "0", "",
+     "MPI preload: the first compressed call of every communicator, and then every n-th, is run a second "
+     "time by "
+     "MPI itself to measure its error; 0: none is."},
+    {"FERRULE_MPI_SUMMARY", SettingType::choice, "all", "all|rank0|off",
+     "MPI preload: who prints what was done, to stderr, at MPI_Finalize."},
 };
 
 inline constexpr std::size_t kSettingCount = std::size(kSettingRows);

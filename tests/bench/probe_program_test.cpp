@@ -73,7 +73,9 @@ TEST_P(ProbeOver, ThreeRanksOverASlowLinkWhereCompressionPays) {
   for (const auto& row : run.json["bandwidth_gbps"]) {
     for (const auto& entry : row) {
       if (!entry.is_null()) {
-        EXPECT_LE(entry.get<double>(), 1.1 * 0.00625) << "the throttle's bandwidth";
+        // No train is faster than the throttle, and at most half of its time is taken off as the round
+        // trip's.
+        EXPECT_LE(entry.get<double>(), 2.1 * 0.00625) << "the throttle's bandwidth";
       }
     }
   }

@@ -73,19 +73,11 @@ AllReduceOptions options_of(const std::string& algorithm, const std::string& cod
   return options;
 }
 
-// The ranks of a tree need different numbers of slots, and where the link is long they do not agree on the
-// slices in flight: a mismatch, which is reported as one. Until they do, a tree is looked at on short links
-// only.
-bool is_looked_at(const std::string& algorithm, const char* tuning) {
-  return algorithm != "tree" || tuning == kShort;
-}
-
 // Stricter than the promise (64 MiB more than two encoded tensors), so that it holds for larger tensors too.
 TEST_F(MemoryTest, ScratchIsAboutTwoEncodedTensorsAtMost) {
   Tensors tensors(4 * kMiB);
   for (const char* tuning : {kShort, kLong}) {
     for (const std::string& algorithm : all_algorithms()) {
-      if (!is_looked_at(algorithm, tuning)) continue;
       for (const std::string& codec : split_names(ferruleCodecNames())) {
         const std::size_t encoded = encoded_bytes(codec, tensors.count());
         const auto options = options_of(algorithm, codec);
