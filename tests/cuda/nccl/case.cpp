@@ -63,7 +63,7 @@ void run_rank(const Case& what, int rank, std::uint64_t communicator, std::uint6
   auto kept = residual::Residual::create(what.count);
   ASSERT_TRUE(kept.ok());
   std::copy(tensors.residual.begin(), tensors.residual.end(), (*kept)->values());
-  HugeBuffer spare;
+  residual::Spares spare;
   residual::Update update;
   const bool feeds_back = what.feedback && what.world > 1;
   if (feeds_back) {
