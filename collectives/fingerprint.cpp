@@ -1,6 +1,6 @@
-// The fingerprint is FNV-1a (64 bits) over a canonical serialisation: version, name, world, the topology
-// where the algorithm uses it, then per schedule its rank, chunks and slots and all fields of all steps,
-// integers as little-endian bytes.
+// The fingerprint is FNV-1a (64 bits) over a canonical serialisation: version, name, collective (unless it is
+// an all-reduce), root and world, the topology where the algorithm uses it, then per schedule its rank,
+// chunks and slots and all fields of all steps, integers as little-endian bytes.
 //
 // Worlds up to kAllRanks: the schedules of all ranks, so any change to any of them changes it. Larger worlds:
 // a fixed sample of ranks, the first and the last among them. A rank would otherwise build N schedules of
@@ -65,16 +65,18 @@ std::int32_t sampled_rank(std::int32_t i, std::int32_t count, std::int32_t world
 
 }  // namespace
 
-std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology) {
+std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology, std::int32_t root) {
   const std::int32_t world = topology.world();
   Fnv1a hash;
   hash.add(kVersion);
   hash.add(algorithm.name);
+  if (algorithm.collective != Collective::all_reduce) hash.add(name(algorithm.collective));
+  if (has_root(algorithm.collective)) hash.add(root);
   hash.add(world);
   if (algorithm.uses_topology()) hash.add(std::string_view(topology.text()));
   const std::int32_t count = world <= kAllRanks ? world : kSampledRanks;
   for (std::int32_t i = 0; i < count; ++i) {
-    add(hash, algorithm.build(sampled_rank(i, count, world), topology));
+    add(hash, build(algorithm, sampled_rank(i, count, world), topology, root));
   }
   return hash.value();
 }

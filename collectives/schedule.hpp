@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/collective.hpp"
 #include "collectives/topology.hpp"
 
 namespace ferrule::collectives {
@@ -65,7 +66,7 @@ struct Step {
 struct Schedule {
   std::int32_t rank = 0;
   std::int32_t world = 1;
-  std::uint32_t chunks = 1;  ///< equal shares of the tensor; some may be empty for small tensors
+  std::uint32_t chunks = 1;  ///< what they are: see Collective. Some may be empty.
   std::uint32_t slots = 0;   ///< slot numbers are below this
   std::vector<Step> steps;
 };
@@ -88,20 +89,28 @@ struct AlgorithmDesc {
   /// the number of ranks only.
   std::uint32_t (*encodes_at)(const Topology& topology, std::uint32_t level) = nullptr;
 
+  Collective collective = Collective::all_reduce;
+  /// Where the collective has a root: the same for any root; `build` is for root 0.
+  Schedule (*build_rooted)(std::int32_t rank, const Topology& topology, std::int32_t root) = nullptr;
+
   bool uses_topology() const { return encodes_at != nullptr; }
 };
+
+/// The schedule of one rank; `root` where the collective has one.
+Schedule build(const AlgorithmDesc& algorithm, std::int32_t rank, const Topology& topology,
+               std::int32_t root = 0);
 
 /// The most encodes of `level` that a contribution passes.
 std::uint32_t encodes_at(const AlgorithmDesc& algorithm, const Topology& topology, std::uint32_t level);
 
-/// All registered algorithms; one per file, listed in FERRULE_ALGORITHMS (CMakeLists.txt).
-std::span<const AlgorithmDesc> algorithms();
+/// All registered algorithms of a collective; one per file, listed in FERRULE_ALGORITHMS (CMakeLists.txt).
+std::span<const AlgorithmDesc> algorithms(Collective collective = Collective::all_reduce);
 /// By name, or null.
-const AlgorithmDesc* find_algorithm(std::string_view name);
+const AlgorithmDesc* find_algorithm(std::string_view name, Collective collective = Collective::all_reduce);
 
-/// 64 bits over everything in the schedules of all ranks of (algorithm, topology) that peers must agree on.
-/// The same on every rank.
-std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology);
+/// 64 bits over everything in the schedules of all ranks of (algorithm, topology, root) that peers must agree
+/// on. The same on every rank.
+std::uint64_t fingerprint(const AlgorithmDesc& algorithm, const Topology& topology, std::int32_t root = 0);
 
 /// One line a step, for logs and test failures.
 std::string to_string(const Schedule& schedule);

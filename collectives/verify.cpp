@@ -24,10 +24,13 @@ std::uint32_t most_sends(std::span<const Schedule> schedules) {
   return static_cast<std::uint32_t>(most);
 }
 
-// What a right outcome says beyond being right. All ranks' outputs are those of rank 0.
+// What a right outcome says beyond being right. All ranks that get a chunk have the same.
 void measure(const verifier::Outcome& outcome, Report& report) {
-  report.rank_order = true;
-  for (const verifier::Value& output : outcome.outputs[0]) {
+  report.rank_order = reduces(outcome.contract.collective);
+  for (std::size_t chunk = 0; chunk < outcome.outputs[0].size(); ++chunk) {
+    const std::int32_t rank = outcome.first_to_get(chunk);
+    if (rank < 0) continue;
+    const verifier::Value& output = outcome.outputs[static_cast<std::size_t>(rank)][chunk];
     report.encodes = std::max(report.encodes, outcome.symbols.depth(output));
     outcome.symbols.depths(output, report.encodes_at);
     report.rank_order = report.rank_order && outcome.symbols.in_rank_order(output, outcome.outputs.size());
@@ -71,6 +74,8 @@ std::string_view fault_name(Fault fault) {
                                          "input_overwritten",
                                          "output_missing",
                                          "output_rewritten",
+                                         "output_unwanted",
+                                         "input_absent",
                                          "contribution_missing",
                                          "contribution_repeated",
                                          "replicas_differ",
@@ -99,14 +104,17 @@ Status Report::status() const {
   return Status(ErrorCode::internal, text);
 }
 
-Report verify(std::span<const Schedule> schedules) {
+Report verify(std::span<const Schedule> schedules) { return verify(schedules, Collective::all_reduce, 0); }
+
+Report verify(std::span<const Schedule> schedules, Collective collective, std::int32_t root) {
   Report report;
   Findings findings(schedules);
-  verifier::check_form(schedules, findings);
+  const Contract contract{collective, static_cast<std::int32_t>(schedules.size()), root};
+  verifier::check_form(schedules, contract, findings);
   if (findings.empty()) verifier::check_matching(schedules, findings);
   if (findings.empty()) verifier::check_progress(schedules, findings);
   if (findings.empty()) {
-    const verifier::Outcome outcome = verifier::replay(schedules, findings);
+    const verifier::Outcome outcome = verifier::replay(schedules, contract, findings);
     if (findings.empty()) {
       verifier::check_outcome(outcome, findings);
       report.chunks_sent = most_sends(schedules);
@@ -117,16 +125,16 @@ Report verify(std::span<const Schedule> schedules) {
   return report;
 }
 
-Report verify(const AlgorithmDesc& algorithm, const Topology& topology) {
-  Report report = verify(build_all(algorithm, topology));
+Report verify(const AlgorithmDesc& algorithm, const Topology& topology, std::int32_t root) {
+  Report report = verify(build_all(algorithm, topology, root), algorithm.collective, root);
   if (report.ok()) check_claims(algorithm, topology, report);
   return report;
 }
 
-std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology) {
+std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology, std::int32_t root) {
   std::vector<Schedule> schedules;
   for (std::int32_t rank = 0; rank < topology.world(); ++rank) {
-    schedules.push_back(algorithm.build(rank, topology));
+    schedules.push_back(build(algorithm, rank, topology, root));
   }
   return schedules;
 }

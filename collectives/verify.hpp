@@ -1,7 +1,8 @@
 // The verifier: executes the schedules of all ranks with symbols instead of numbers, and proves what the
 // library promises of every algorithm.
 //
-// * Every rank's contribution is in every output exactly once.
+// * Every rank that brings a chunk (Contract) has its contribution in every output of it exactly once, nobody
+//   else has; every rank that gets it has an output, nobody else has.
 // * All ranks' outputs of a chunk are the same bits: the same terms added in the same order, where encoded
 // bytes
 //   are the same if they come from the same value, the same residual and the same random bits.
@@ -48,6 +49,8 @@ enum class Fault : std::uint8_t {
   input_overwritten,      ///< own input is read after the output was written
   output_missing,         ///< a chunk has no output
   output_rewritten,       ///< a chunk's output is written twice
+  output_unwanted,        ///< a rank writes the output of a chunk that it does not get
+  input_absent,           ///< a rank reads an input that it does not bring
   contribution_missing,   ///< an output lacks a rank's input
   contribution_repeated,  ///< an output has a rank's input twice
   replicas_differ,        ///< two ranks' outputs of a chunk are not the same bits
@@ -94,10 +97,13 @@ struct Report {
 
 /// schedules[r] is rank r's. Any content is accepted: what is malformed is a finding.
 Report verify(std::span<const Schedule> schedules);
+/// The same for any collective; Contract::world is that of the schedules.
+Report verify(std::span<const Schedule> schedules, Collective collective, std::int32_t root);
 /// Builds the schedules of all ranks, and checks the claims of the algorithm as well.
-Report verify(const AlgorithmDesc& algorithm, const Topology& topology);
+Report verify(const AlgorithmDesc& algorithm, const Topology& topology, std::int32_t root = 0);
 
 /// The schedules of all ranks, by rank.
-std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology);
+std::vector<Schedule> build_all(const AlgorithmDesc& algorithm, const Topology& topology,
+                                std::int32_t root = 0);
 
 }  // namespace ferrule::collectives

@@ -4,6 +4,8 @@
 // that a machine that slows down slows both; `vs_memcpy` is the median over the pairs of (time of memcpy /
 // time of the operation), both in CPU time of the thread: where other programs want the core, waiting for it
 // says nothing about either. Other codecs and sizes: codec_bench --codec=int4:block=512 --bytes=1048576.
+// --inputs=N: calls take N different inputs in turn. Where code branches on data, as that of topk does, a
+// processor learns a single small input by heart.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <time.h>
@@ -32,9 +34,10 @@ using codec::Term;
 
 /// What one operation works on. All buffers are touched when they are made, so that no page fault is timed.
 struct Buffers {
-  explicit Buffers(std::size_t bytes)
+  Buffers(std::size_t bytes, std::size_t number_of_inputs)
       : count(bytes / sizeof(float)),
-        input(make(bytes)),
+        inputs(number_of_inputs),
+        all_inputs(make(bytes * inputs)),
         output(make(bytes)),
         residual(make(bytes)),
         wire_in(make(bytes + kRoom)),
@@ -42,7 +45,7 @@ struct Buffers {
         copy(make(bytes)) {
     std::mt19937 generator(1);
     std::normal_distribution<float> normal(0.0F, 1e-3F);
-    for (std::size_t i = 0; i < count; ++i) floats(input)[i] = normal(generator);
+    for (std::size_t i = 0; i < count * inputs; ++i) floats(all_inputs)[i] = normal(generator);
   }
 
   static HugeBuffer make(std::size_t bytes) {
@@ -53,9 +56,14 @@ struct Buffers {
   }
   static float* floats(const HugeBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
 
+  /// The input of this call.
+  const float* input() const { return floats(all_inputs) + turn % inputs * count; }
+
   static constexpr std::size_t kRoom = 64;
   std::size_t count;
-  HugeBuffer input;
+  std::size_t inputs;
+  std::size_t turn = 0;
+  HugeBuffer all_inputs;
   HugeBuffer output;
   HugeBuffer residual;
   HugeBuffer wire_in;
@@ -74,20 +82,19 @@ codec::EncodeArgs encode_args(const Buffers& buffers, std::span<const Term> term
 }
 
 void run_encode(const Codec& codec, const Buffers& buffers) {
-  const Term terms[] = {{Term::Kind::plain, buffers.input.data()}};
+  const Term terms[] = {{Term::Kind::plain, buffers.input()}};
   codec.encode(encode_args(buffers, terms));
 }
 
 void run_encode_residual(const Codec& codec, const Buffers& buffers) {
-  const Term terms[] = {{Term::Kind::plain, buffers.input.data()}};
+  const Term terms[] = {{Term::Kind::plain, buffers.input()}};
   codec::EncodeArgs args = encode_args(buffers, terms);
   args.feedback.before = args.feedback.after = Buffers::floats(buffers.residual);
   codec.encode(args);
 }
 
 void run_hop(const Codec& codec, const Buffers& buffers) {
-  const Term terms[] = {{Term::Kind::encoded, buffers.wire_in.data()},
-                        {Term::Kind::plain, buffers.input.data()}};
+  const Term terms[] = {{Term::Kind::encoded, buffers.wire_in.data()}, {Term::Kind::plain, buffers.input()}};
   codec.encode(encode_args(buffers, terms));
 }
 
@@ -95,7 +102,7 @@ void run_hop(const Codec& codec, const Buffers& buffers) {
 /// traffic is from cache for 4 bits.)
 void run_reduce4(const Codec& codec, const Buffers& buffers) {
   const Term peer{Term::Kind::encoded, buffers.wire_in.data()};
-  const Term terms[] = {peer, {Term::Kind::plain, buffers.input.data()}, peer, peer};
+  const Term terms[] = {peer, {Term::Kind::plain, buffers.input()}, peer, peer};
   codec.encode(encode_args(buffers, terms));
 }
 
@@ -134,7 +141,7 @@ double median(std::vector<double> values) {
 void prepare(const Codec& codec, const Buffers& buffers) {
   std::memset(buffers.output.data(), 0, buffers.output.bytes());
   std::memset(buffers.residual.data(), 0, buffers.residual.bytes());
-  const Term terms[] = {{Term::Kind::plain, buffers.input.data()}};
+  const Term terms[] = {{Term::Kind::plain, buffers.input()}};
   codec::EncodeArgs args = encode_args(buffers, terms);
   args.out = buffers.wire_in.data();
   codec.encode(args);
@@ -159,12 +166,13 @@ std::int64_t batch_of(std::size_t bytes) {
   return static_cast<std::int64_t>(std::clamp<std::size_t>((std::size_t{16} << 20) / bytes, 1, 4096));
 }
 
-void run(benchmark::State& state, const Codec& codec, Operation operation, const Buffers& buffers) {
+void run(benchmark::State& state, const Codec& codec, Operation operation, Buffers& buffers) {
   prepare(codec, buffers);
   const std::size_t bytes = buffers.count * sizeof(float);
   const std::int64_t batch = batch_of(bytes);
   const auto copy = [&] {
-    std::memcpy(buffers.copy.data(), buffers.input.data(), bytes);
+    std::memcpy(buffers.copy.data(), buffers.input(), bytes);
+    ++buffers.turn;
     benchmark::DoNotOptimize(buffers.copy.data());
     benchmark::ClobberMemory();
   };
@@ -174,7 +182,10 @@ void run(benchmark::State& state, const Codec& codec, Operation operation, const
     state.PauseTiming();
     copies.push_back(seconds_of(batch, copy));
     state.ResumeTiming();
-    ratios.push_back(copies.back() / seconds_of(batch, [&] { operation(codec, buffers); }));
+    ratios.push_back(copies.back() / seconds_of(batch, [&] {
+                       operation(codec, buffers);
+                       ++buffers.turn;
+                     }));
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
   state.counters["vs_memcpy"] = median(std::move(ratios));
@@ -199,15 +210,16 @@ std::vector<std::string> take_options(int& argc, char** argv, std::string_view n
 /// The buffers of one size, made when the first benchmark needs them.
 class LazyBuffers {
  public:
-  explicit LazyBuffers(std::size_t bytes) : bytes_(bytes) {}
+  LazyBuffers(std::size_t bytes, std::size_t inputs) : bytes_(bytes), inputs_(inputs) {}
   std::size_t bytes() const { return bytes_; }
-  const Buffers& get() {
-    if (buffers_ == nullptr) buffers_ = std::make_unique<Buffers>(bytes_);
+  Buffers& get() {
+    if (buffers_ == nullptr) buffers_ = std::make_unique<Buffers>(bytes_, inputs_);
     return *buffers_;
   }
 
  private:
   std::size_t bytes_;
+  std::size_t inputs_;
   std::unique_ptr<Buffers> buffers_;
 };
 using Sizes = std::vector<std::shared_ptr<LazyBuffers>>;
@@ -231,7 +243,16 @@ bool register_codec(const std::string& text, const Sizes& sizes) {
   return true;
 }
 
-Sizes make_sizes(const std::vector<std::string>& texts) {
+/// The last --inputs, 1 without.
+std::size_t number_of_inputs(const std::vector<std::string>& texts) {
+  if (texts.empty()) return 1;
+  const unsigned long number = std::strtoul(texts.back().c_str(), nullptr, 10);
+  if (number >= 1 && number <= 1024) return number;
+  fmt::print(stderr, "codec_bench: --inputs={}: expected a number from 1 to 1024\n", texts.back());
+  std::exit(2);
+}
+
+Sizes make_sizes(const std::vector<std::string>& texts, std::size_t inputs) {
   Sizes sizes;
   for (const std::string& text : texts) {
     const unsigned long long bytes = std::strtoull(text.c_str(), nullptr, 10);
@@ -239,7 +260,7 @@ Sizes make_sizes(const std::vector<std::string>& texts) {
       fmt::print(stderr, "codec_bench: --bytes={}: expected a multiple of 4 from 4 to 2^34\n", text);
       std::exit(2);
     }
-    sizes.push_back(std::make_shared<LazyBuffers>(bytes));
+    sizes.push_back(std::make_shared<LazyBuffers>(bytes, inputs));
   }
   return sizes;
 }
@@ -247,11 +268,12 @@ Sizes make_sizes(const std::vector<std::string>& texts) {
 int run_all(int argc, char** argv) {
   std::vector<std::string> codecs = take_options(argc, argv, "codec");
   std::vector<std::string> bytes = take_options(argc, argv, "bytes");
+  const std::size_t inputs = number_of_inputs(take_options(argc, argv, "inputs"));
   if (codecs.empty()) codecs = codec::codec_names();
   if (bytes.empty()) bytes = {"262144", "67108864"};
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const Sizes sizes = make_sizes(bytes);
+  const Sizes sizes = make_sizes(bytes, inputs);
   for (const std::string& text : codecs) {
     if (!register_codec(text, sizes)) return 2;
   }

@@ -59,7 +59,7 @@ Status add_over_ranks(Communicator& comm, Matrix& matrix) {
   call.count = matrix.size();
   call.dtype = DType::f64;
   call.codec = "none";
-  auto work = comm.all_reduce(call, false);
+  auto work = comm.start(call, false);
   FERRULE_RETURN_IF_ERROR(work.status());
   return comm.wait(**work, Deadline::never());  // the collective has its own deadline
 }

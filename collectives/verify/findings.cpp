@@ -29,8 +29,10 @@ namespace {
 
 class FormCheck {
  public:
-  FormCheck(std::span<const Schedule> schedules, Findings& findings)
-      : schedules_(schedules), findings_(findings) {}
+  FormCheck(std::span<const Schedule> schedules, const Contract& contract, Findings& findings)
+      : schedules_(schedules), contract_(contract), findings_(findings) {
+    for (const Schedule& schedule : schedules) all_steps_ += schedule.steps.size();
+  }
 
   void run() {
     if (schedules_.empty()) fail({}, "there is no schedule");
@@ -52,9 +54,16 @@ class FormCheck {
       fail({rank}, fmt::format("has {} chunks; rank 0 has {}, and there must be one at least",
                                schedule.chunks, schedules_[0].chunks));
     }
-    // Every chunk needs a step that stores it, every slot one that writes it. So what follows allocates no
-    // more than the steps take already, whatever the numbers say.
-    if (schedule.chunks > schedule.steps.size() || schedule.slots > schedule.steps.size()) {
+    if (const std::uint32_t due = contract_.chunks(); due != 0 && schedule.chunks != due) {
+      fail({rank}, fmt::format("has {} chunks; {} of {} ranks has {}", schedule.chunks,
+                               name(contract_.collective), contract_.world, due));
+    }
+    // Every chunk needs a step that stores it (on this rank if all get it), every slot one that writes it. So
+    // what follows allocates no more than the steps take already, whatever the numbers say.
+    const bool idle = contract_.collective == Collective::barrier;
+    const std::size_t storing =
+        idle ? 1 : (replicates(contract_.collective) ? schedule.steps.size() : all_steps_);
+    if (schedule.chunks > storing || schedule.slots > schedule.steps.size()) {
       fail({rank}, fmt::format("has {} chunks and {} slots, and only {} steps", schedule.chunks,
                                schedule.slots, schedule.steps.size()));
     }
@@ -98,13 +107,15 @@ class FormCheck {
   }
 
   std::span<const Schedule> schedules_;
+  const Contract contract_;
   Findings& findings_;
+  std::size_t all_steps_ = 0;
 };
 
 }  // namespace
 
-void check_form(std::span<const Schedule> schedules, Findings& findings) {
-  FormCheck(schedules, findings).run();
+void check_form(std::span<const Schedule> schedules, const Contract& contract, Findings& findings) {
+  FormCheck(schedules, contract, findings).run();
 }
 
 }  // namespace ferrule::collectives::verifier

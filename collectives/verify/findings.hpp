@@ -27,6 +27,6 @@ class Findings {
 };
 
 /// Fields in range, and schedules that belong together. Everything after it may index by what it has checked.
-void check_form(std::span<const Schedule> schedules, Findings& findings);
+void check_form(std::span<const Schedule> schedules, const Contract& contract, Findings& findings);
 
 }  // namespace ferrule::collectives::verifier

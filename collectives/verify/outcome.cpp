@@ -16,7 +16,8 @@ void check_contributors(const std::vector<std::int32_t>& has, std::int32_t rank,
                         const Outcome& outcome, Findings& findings) {
   for (std::int32_t of = 0; of < static_cast<std::int32_t>(outcome.outputs.size()); ++of) {
     const auto [first, last] = std::equal_range(has.begin(), has.end(), of);
-    if (last - first == 1) continue;
+    const std::ptrdiff_t due = outcome.contract.brings(of, static_cast<std::uint32_t>(chunk)) ? 1 : 0;
+    if (last - first == due) continue;
     findings.add(
         first == last ? Fault::contribution_missing : Fault::contribution_repeated, {rank},
         fmt::format("the output of chunk {} has the input of rank {} {} times", chunk, of, last - first));
@@ -27,11 +28,13 @@ void check_replicas(const Outcome& outcome, Findings& findings) {
   for (std::size_t rank = 1; rank < outcome.outputs.size(); ++rank) {
     for (std::size_t chunk = 0; chunk < outcome.outputs[rank].size(); ++chunk) {
       const Value& here = outcome.outputs[rank][chunk];
-      const Value& first = outcome.outputs[0][chunk];
+      const std::int32_t holder = outcome.first_to_get(chunk);
+      if (here.empty() || holder < 0) continue;
+      const Value& first = outcome.outputs[static_cast<std::size_t>(holder)][chunk];
       if (here == first) continue;
       findings.add(Fault::replicas_differ, {static_cast<std::int32_t>(rank)},
-                   fmt::format("the output of chunk {} is {}, and on rank 0 {}", chunk,
-                               outcome.symbols.describe(here), outcome.symbols.describe(first)));
+                   fmt::format("the output of chunk {} is {}, and on rank {} {}", chunk,
+                               outcome.symbols.describe(here), holder, outcome.symbols.describe(first)));
     }
   }
 }
@@ -67,6 +70,8 @@ void check_outcome(const Outcome& outcome, Findings& findings) {
   for (std::size_t rank = 0; rank < outcome.outputs.size(); ++rank) {
     for (std::size_t chunk = 0; chunk < outcome.outputs[rank].size(); ++chunk) {
       const Value& output = outcome.outputs[rank][chunk];
+      if (!outcome.contract.gets(static_cast<std::int32_t>(rank), static_cast<std::uint32_t>(chunk)))
+        continue;
       if (rank > 0 && output == outcome.outputs[0][chunk]) continue;  // as good or bad as that of rank 0
       check_contributors(outcome.symbols.contributors(output), static_cast<std::int32_t>(rank), chunk,
                          outcome, findings);

@@ -39,8 +39,9 @@ struct RankState {
 
 class Replay {
  public:
-  Replay(std::span<const Schedule> schedules, Findings& findings)
-      : schedules_(schedules), findings_(findings) {
+  Replay(std::span<const Schedule> schedules, const Contract& contract, Findings& findings)
+      : schedules_(schedules), contract_(contract), findings_(findings) {
+    outcome_.contract = contract;
     for (const Schedule& schedule : schedules) {
       ranks_.push_back(
           {0, 0, std::vector<ChunkState>(schedule.chunks), std::vector<SlotState>(schedule.slots)});
@@ -149,6 +150,9 @@ class Replay {
   }
 
   Value own_input(const Step& step) {
+    if (!contract_.brings(here_.rank, step.chunk)) {
+      fail(Fault::input_absent, fmt::format("the rank brings nothing to chunk {}", step.chunk));
+    }
     if (!chunk_of(step).output.empty()) {
       fail(Fault::input_overwritten, "the chunk's output is written already, perhaps over the input");
     }
@@ -188,6 +192,9 @@ class Replay {
   }
 
   void store(const Step& step, const Value& value) {
+    if (!contract_.gets(here_.rank, step.chunk)) {
+      fail(Fault::output_unwanted, fmt::format("the rank does not get chunk {}", step.chunk));
+    }
     Value& output = chunk_of(step).output;
     if (!output.empty()) fail(Fault::output_rewritten, fmt::format("chunk {} has its output", step.chunk));
     output = value;
@@ -199,7 +206,8 @@ class Replay {
     std::vector<Value>& outputs = outcome_.outputs.emplace_back();
     for (std::size_t i = 0; i < state.chunks.size(); ++i) {
       const ChunkState& chunk = state.chunks[i];
-      if (chunk.output.empty()) fail(Fault::output_missing, fmt::format("chunk {} has no output", i));
+      const bool gets = contract_.gets(rank, static_cast<std::uint32_t>(i));
+      if (gets && chunk.output.empty()) fail(Fault::output_missing, fmt::format("chunk {} has no output", i));
       if (!chunk.sum_is_read) fail(Fault::sum_unused, fmt::format("the sum of chunk {} is not read", i));
       if (chunk.error_is_kept && !chunk.residual_is_added) {
         fail(Fault::residual_unused,
@@ -214,6 +222,7 @@ class Replay {
   }
 
   std::span<const Schedule> schedules_;
+  const Contract contract_;
   Findings& findings_;
   Place here_;  // the step being executed
   std::vector<RankState> ranks_;
@@ -223,8 +232,15 @@ class Replay {
 
 }  // namespace
 
-Outcome replay(std::span<const Schedule> schedules, Findings& findings) {
-  return Replay(schedules, findings).run();
+std::int32_t Outcome::first_to_get(std::size_t chunk) const {
+  for (std::int32_t rank = 0; rank < contract.world; ++rank) {
+    if (contract.gets(rank, static_cast<std::uint32_t>(chunk))) return rank;
+  }
+  return -1;
+}
+
+Outcome replay(std::span<const Schedule> schedules, const Contract& contract, Findings& findings) {
+  return Replay(schedules, contract, findings).run();
 }
 
 }  // namespace ferrule::collectives::verifier

@@ -1,4 +1,4 @@
-/* Ferrule's C API: a compressed all-reduce. Shaped like NCCL's.
+/* Ferrule's C API: a compressed all-reduce, and the other collectives (collectives.h). Shaped like NCCL's.
  *
  * Errors: every function returns ferruleResult_t; ferruleGetLastError() has the full text (what was wrong,
  * where, what to do) for the calling thread. No function aborts or throws because of its input.
@@ -189,9 +189,12 @@ typedef struct {
   uint64_t tensor;
   int64_t timeout_ns;  /* 0: the communicator's */
   ferruleWork_t* work; /* not NULL: return at once, the handle must be waited for or tested, then destroyed */
+  const double*
+      weight; /* not NULL: recv = sum of weight * send / sum of weights. With ferruleAvg of floats, on all
+                 ranks or on none; finite, not negative, not all 0. Read before the call returns. */
 } ferruleOptions_t;
 #define FERRULE_OPTIONS_INIT \
-  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL }
+  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL }
 
 /* recv = op over all ranks of send. send == recv is in place; partial overlap is an error. count elements, 0
  * allowed (then pointers may be NULL). options may be NULL. Afterwards recv holds the same bits on every
@@ -261,5 +264,7 @@ FERRULE_API ferruleResult_t ferruleCodecDestroy(ferruleCodec_t codec);
 #ifdef __cplusplus
 }
 #endif
+
+#include "ferrule/collectives.h"
 
 #endif /* FERRULE_FERRULE_H */

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ferrule/codec_spec.hpp"
+#include "ferrule/collectives.hpp"
 #include "ferrule/ferrule.h"
 #include "ferrule/status.hpp"
 #include "ferrule/tensor_view.hpp"
@@ -60,8 +62,9 @@ class Residual {
   std::size_t count_;
 };
 
-/// Options of one collective; the fields are those of ferruleOptions_t. Empty strings: the communicator's. A
-/// codec of "none/int4" is exact inside a node and 4 bits between nodes (algorithm "hierarchical").
+/// Options of one collective, of any kind; the fields are those of ferruleOptions_t. Empty strings: the
+/// communicator's. A codec of "none/int4" is exact inside a node and 4 bits between nodes (algorithm
+/// "hierarchical").
 struct AllReduceOptions {
   std::string codec;
   std::string algorithm;
@@ -70,11 +73,28 @@ struct AllReduceOptions {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
+  std::optional<double> weight = std::nullopt;  ///< of this rank in a weighted mean (avg)
+
+  /// Valid while this lives.
+  ferruleOptions_t to_c() const {
+    ferruleOptions_t c = FERRULE_OPTIONS_INIT;
+    c.codec = detail::text_or_null(codec);
+    c.algorithm = detail::text_or_null(algorithm);
+    c.residual = residual != nullptr ? residual->handle() : nullptr;
+    c.seed = seed;
+    c.step = step;
+    c.tensor = tensor;
+    c.timeout_ns = timeout.count();
+    c.weight = weight ? &*weight : nullptr;
+    return c;
+  }
 };
+using CollectiveOptions = AllReduceOptions;
 
 /// One collective under way. Destroying it does not end the collective.
 class Work {
  public:
+  Work() = default;
   explicit Work(ferruleWork_t handle) : handle_(handle) {}
 
   /// Done, and well or not: see wait().
@@ -99,6 +119,12 @@ class Work {
     const char* spec = "";
     static_cast<void>(ferruleWorkCodec(handle_.get(), &spec));
     return spec;
+  }
+  /// Of a receive that is done: whose bytes it took.
+  int source() const {
+    int rank = -1;
+    static_cast<void>(ferruleWorkSource(handle_.get(), &rank));
+    return rank;
   }
   ferruleWork_t handle() const { return handle_.get(); }
 
@@ -128,7 +154,7 @@ struct CommunicatorConfig {
 };
 
 /// A group of ranks. Movable; destroyed when it goes out of scope.
-class Communicator {
+class Communicator : public CollectiveCalls<Communicator, CollectiveOptions, Work> {
  public:
   static Result<Communicator> from_env(const CommunicatorConfig& config = {}) {
     const ferruleConfig_t c = config.to_c();
@@ -220,14 +246,7 @@ class Communicator {
  private:
   ferruleResult_t start(const void* send, const TensorView& recv, ReduceOp op,
                         const AllReduceOptions& options, ferruleWork_t* work) const {
-    ferruleOptions_t c = FERRULE_OPTIONS_INIT;
-    c.codec = detail::text_or_null(options.codec);
-    c.algorithm = detail::text_or_null(options.algorithm);
-    c.residual = options.residual != nullptr ? options.residual->handle() : nullptr;
-    c.seed = options.seed;
-    c.step = options.step;
-    c.tensor = options.tensor;
-    c.timeout_ns = options.timeout.count();
+    ferruleOptions_t c = options.to_c();
     c.work = work;
     return ferruleAllReduce(send, recv.data, recv.count, static_cast<ferruleDataType_t>(recv.dtype),
                             static_cast<ferruleRedOp_t>(op), &c, handle_.get(), nullptr);

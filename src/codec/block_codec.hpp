@@ -8,7 +8,7 @@
 //   }
 //   CodecFamily my_family() { return {{"my"}, make}; }
 //
-// A call runs in tiles of at most format::kLargestBlock elements, whole blocks each: all terms are added into
+// A call runs in tiles of at most kLargestTile elements, whole blocks each: all terms are added into
 // fp32 values on the stack, in the order of the terms, then encoded or stored. Nothing is allocated. Vector
 // code takes over tiles or whole calls through kernels.hpp.
 #pragma once
@@ -60,10 +60,12 @@ class BlockCodec final : public Codec {
   /// terms.
   bool gather(std::span<const Term> terms, DType dtype, const Piece& piece, float divisor, float* x) const;
   bool read_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const;
+  bool add_term(const Term& term, DType dtype, const Piece& piece, float divisor, float* x) const;
   void encode_piece(const EncodeArgs& args, const Piece& piece) const;
   /// What every rank will hold of what was just encoded, in units of the sum.
   void read_back(const EncodeArgs& args, const Piece& piece, float* delivered) const;
   bool decode_piece(const DecodeArgs& args, const Piece& piece) const;
+  bool add_piece(const DecodeArgs& args, const Piece& piece) const;
 
   BlockCodecInfo info_;
   BlockKernels kernels_;

@@ -21,6 +21,7 @@ enum class FormatKind : std::uint8_t {
   block_int,  ///< format::BlockInt<bits>
   bf16,       ///< format::Bf16Cast
   fp16,       ///< format::Fp16Cast
+  topk,       ///< format::BlockTopK of the element of `bits`
   other,      ///< has no accelerator
 };
 
@@ -30,10 +31,14 @@ struct BlockShape {
   unsigned bits = 0;  ///< of a code
   std::size_t block = 128;
   bool stochastic = false;
+  std::size_t kept = 0;  ///< topk: elements that a full block sends
 };
 
+/// Elements that the driver works on at once, at most.
+inline constexpr std::size_t kLargestTile = 4096;
+
 /// A tile: `count` elements from a block's edge on; whole blocks, but for the last of a call.
-/// count <= format::kLargestBlock.
+/// count <= kLargestTile.
 struct Tile {
   std::size_t count = 0;
   std::uint64_t first_element = 0;  ///< in the tensor, for the noise
@@ -50,11 +55,29 @@ struct Sections {
 
 struct BlockKernels {
   std::size_t header_bytes = 0;  ///< per block
-  std::size_t (*payload_bytes)(std::size_t count, std::size_t block) = nullptr;
+  /// Of a block of `count` elements.
+  std::size_t (*payload_bytes)(const BlockShape&, std::size_t count) = nullptr;
   void (*encode)(const BlockShape&, const Tile&, const float* x, Sections<std::byte> out) = nullptr;
   /// Returns whether all values were finite.
   bool (*decode)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* out) = nullptr;
+  /// Adds to x instead: sparse formats, else null. Elements that were not sent stay as they are.
+  bool (*add)(const BlockShape&, const Tile&, Sections<const std::byte> in, float* x) = nullptr;
 };
+
+/// The result is the memory of the first term, and all others are encoded: a sparse codec then touches
+/// nothing but what was sent. (Elsewhere stored NaNs are made canonical; here those of elements that no peer
+/// sent stay.)
+inline bool adds_in_place(const DecodeArgs& args) {
+  const Term& first = args.terms.front();
+  const bool divides = args.finish && args.op == ReduceOp::avg && args.world > 1;
+  if (args.dtype != DType::f32 || divides || first.kind != Term::Kind::plain || first.data != args.out) {
+    return false;
+  }
+  for (const Term& term : args.terms.subspan(1)) {
+    if (term.kind != Term::Kind::encoded) return false;
+  }
+  return true;
+}
 
 /// The first `count` elements of a call are done; `finite` is Codec::decode's result for them.
 struct Decoded {
@@ -85,10 +108,20 @@ format::BlockAt block_at(const BlockShape& shape, const Tile& tile, std::size_t 
   at.count = left < shape.block ? left : shape.block;
   at.block = shape.block;
   at.divisor = tile.divisor;
+  at.kept = shape.kept;
   at.stochastic = shape.stochastic;
   at.first_element = tile.first_element + first;
   if (shape.stochastic) at.noise = format::NoiseStream::at(tile.noise_key, at.first_element);
   return at;
+}
+
+template <class Format>
+std::size_t payload_bytes(const BlockShape& shape, std::size_t count) {
+  if constexpr (requires { Format::payload_bytes(count, count, count); }) {
+    return Format::payload_bytes(count, shape.block, shape.kept);
+  } else {
+    return Format::payload_bytes(count, shape.block);
+  }
 }
 
 template <class Format>
@@ -97,18 +130,18 @@ void encode_tile(const BlockShape& shape, const Tile& tile, const float* x, Sect
     const format::BlockAt at = block_at<Format>(shape, tile, first);
     Format::encode(x + first, at, out.headers, out.payloads);
     out.headers += Format::kHeaderBytes;
-    out.payloads += Format::payload_bytes(at.count, at.block);
+    out.payloads += payload_bytes<Format>(shape, at.count);
   }
 }
 
-template <class Format>
+template <bool (*Operation)(const std::byte*, const std::byte*, const format::BlockAt&, float*), class Format>
 bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::byte> in, float* out) {
   bool finite = true;
   for (std::size_t first = 0; first < tile.count; first += shape.block) {
     const format::BlockAt at = block_at<Format>(shape, tile, first);
-    finite &= Format::decode(in.headers, in.payloads, at, out + first);
+    finite &= Operation(in.headers, in.payloads, at, out + first);
     in.headers += Format::kHeaderBytes;
-    in.payloads += Format::payload_bytes(at.count, at.block);
+    in.payloads += payload_bytes<Format>(shape, at.count);
   }
   return finite;
 }
@@ -118,8 +151,10 @@ bool decode_tile(const BlockShape& shape, const Tile& tile, Sections<const std::
 /// The kernels of a block format (see format/scaled_block.hpp for what that is).
 template <class Format>
 BlockKernels scalar_kernels() {
-  return {Format::kHeaderBytes, &Format::payload_bytes, &detail::encode_tile<Format>,
-          &detail::decode_tile<Format>};
+  BlockKernels kernels{Format::kHeaderBytes, &detail::payload_bytes<Format>, &detail::encode_tile<Format>,
+                       &detail::decode_tile<&Format::decode, Format>};
+  if constexpr (requires { &Format::add; }) kernels.add = &detail::decode_tile<&Format::add, Format>;
+  return kernels;
 }
 
 }  // namespace ferrule::codec

@@ -37,8 +37,9 @@ std::string_view value_of(const std::vector<std::pair<std::string_view, std::str
 }  // namespace
 
 std::string Intent::descriptor() const {
-  return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nFERRULE_CHECK={}\n", draws.seed,
-                                          draws.step, draws.tensor, draws.check);
+  return plan->descriptor() + fmt::format("seed={}\nstep={}\ntensor={}\nweighted={}\nFERRULE_CHECK={}\n",
+                                          draws.seed, draws.step, draws.tensor, draws.weighted ? "yes" : "no",
+                                          draws.check);
 }
 
 std::uint32_t Agreement::rounds() const {
@@ -151,7 +152,7 @@ std::string Agreement::explain(const Intent& mine, std::int32_t source, const st
                                membership_.describe(membership_.rank), other, membership_.describe(source));
   }
   if (differences.empty()) differences = "the plans differ in a way that their descriptions do not show";
-  return fmt::format("ranks disagree about all_reduce #{}: {}. Make the calls equal on all ranks",
+  return fmt::format("ranks disagree about {} #{}: {}. Make the calls equal on all ranks", mine.plan->name(),
                      mine.sequence, differences);
 }
 

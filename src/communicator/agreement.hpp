@@ -27,6 +27,7 @@ struct Draws {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  bool weighted = false;      ///< all ranks give a weight, or none does
   const char* check = "off";  ///< FERRULE_CHECK: all ranks check, or none does
 };
 

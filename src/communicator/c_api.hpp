@@ -51,6 +51,15 @@ inline Status null_argument(std::string_view name) {
   return Status(ErrorCode::invalid_argument, std::string(name) + " is null");
 }
 
+/// The caller's options, into a call of any collective; the texts are the caller's memory.
+Status read_options(const ferruleOptions_t* options, ferruleOptions_t& given, communicator::Call& call);
+/// Starts the call, and waits for it unless options.work says otherwise.
+Status start_call(const communicator::Call& call, const ferruleOptions_t& given, ferruleComm_t comm);
+Status start_transfer(const communicator::TransferCall& call, const ferruleOptions_t& given,
+                      ferruleComm_t comm);
+/// A communicator, and no stream.
+Status check_target(ferruleComm_t comm, ferruleStream_t stream);
+
 inline std::string text_or_empty(const char* text) {
   return text == nullptr ? std::string() : std::string(text);
 }

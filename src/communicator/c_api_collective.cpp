@@ -26,7 +26,56 @@ Status wait_for_destruction(const communicator::Work& work, Deadline until) {
   return work.status;
 }
 
+// Made first: once the collective is queued, nothing may fail that would leave the caller without its handle.
+template <class Call>
+Status start_any(const Call& call, const ferruleOptions_t& given, ferruleComm_t comm) {
+  const bool background = given.work != nullptr;
+  auto handle = background ? std::make_unique<ferruleWork>() : nullptr;
+  if (background) *given.work = nullptr;
+  auto work = comm->communicator->start(call, background);
+  FERRULE_RETURN_IF_ERROR(work.status());
+  if (!background) return comm->communicator->wait(**work, Deadline::never());
+  handle->work = *work;
+  handle->communicator = comm->communicator;
+  *given.work = handle.release();
+  return {};
+}
+
 }  // namespace
+
+namespace ferrule::c_api {
+
+Status check_target(ferruleComm_t comm, ferruleStream_t stream) {
+  if (comm == nullptr) return null_argument("comm");
+  if (stream == nullptr) return {};
+  return Status(ErrorCode::unsupported,
+                "this build has no device backend: pass a null stream and host memory");
+}
+
+Status read_options(const ferruleOptions_t* options, ferruleOptions_t& given, communicator::Call& call) {
+  FERRULE_RETURN_IF_ERROR(read_struct(options, given, "options"));
+  if (given.timeout_ns < 0) return Status(ErrorCode::invalid_argument, "options.timeout_ns is negative");
+  call.codec = given.codec == nullptr ? "" : given.codec;
+  call.algorithm = given.algorithm == nullptr ? "" : given.algorithm;
+  call.residual = given.residual == nullptr ? nullptr : given.residual->residual.get();
+  call.seed = given.seed;
+  call.step = given.step;
+  call.tensor = given.tensor;
+  call.timeout = std::chrono::nanoseconds(given.timeout_ns);
+  if (given.weight != nullptr) call.weight = *given.weight;
+  return {};
+}
+
+Status start_call(const communicator::Call& call, const ferruleOptions_t& given, ferruleComm_t comm) {
+  return start_any(call, given, comm);
+}
+
+Status start_transfer(const communicator::TransferCall& call, const ferruleOptions_t& given,
+                      ferruleComm_t comm) {
+  return start_any(call, given, comm);
+}
+
+}  // namespace ferrule::c_api
 
 extern "C" {
 
@@ -34,39 +83,16 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
                                  ferruleRedOp_t op, const ferruleOptions_t* options, ferruleComm_t comm,
                                  ferruleStream_t stream) {
   return guarded([&]() -> Status {
-    if (comm == nullptr) return null_argument("comm");
-    if (stream != nullptr) {
-      return Status(ErrorCode::unsupported,
-                    "this build has no device backend: pass a null stream and host memory");
-    }
-    ferruleOptions_t given = FERRULE_OPTIONS_INIT;
-    FERRULE_RETURN_IF_ERROR(read_struct(options, given, "options"));
-    if (given.timeout_ns < 0) return Status(ErrorCode::invalid_argument, "options.timeout_ns is negative");
+    FERRULE_RETURN_IF_ERROR(check_target(comm, stream));
     communicator::Call call;
+    ferruleOptions_t given = FERRULE_OPTIONS_INIT;
+    FERRULE_RETURN_IF_ERROR(read_options(options, given, call));
     call.send = send;
     call.recv = recv;
     call.count = count;
     call.dtype = static_cast<ferrule::DType>(dtype);
     call.op = static_cast<ferrule::ReduceOp>(op);
-    call.codec = given.codec == nullptr ? "" : given.codec;
-    call.algorithm = given.algorithm == nullptr ? "" : given.algorithm;
-    call.residual = given.residual == nullptr ? nullptr : given.residual->residual.get();
-    call.seed = given.seed;
-    call.step = given.step;
-    call.tensor = given.tensor;
-    call.timeout = std::chrono::nanoseconds(given.timeout_ns);
-    const bool background = given.work != nullptr;
-    // Made first: once the collective is queued, nothing may fail that would leave the caller without its
-    // handle.
-    auto handle = background ? std::make_unique<ferruleWork>() : nullptr;
-    if (background) *given.work = nullptr;
-    auto work = comm->communicator->all_reduce(call, background);
-    FERRULE_RETURN_IF_ERROR(work.status());
-    if (!background) return comm->communicator->wait(**work, Deadline::never());
-    handle->work = *work;
-    handle->communicator = comm->communicator;
-    *given.work = handle.release();
-    return {};
+    return start_call(call, given, comm);
   });
 }
 
@@ -101,7 +127,9 @@ ferruleResult_t ferruleWorkBytesSent(ferruleWork_t work, uint64_t* bytes) {
 ferruleResult_t ferruleWorkAlgorithm(ferruleWork_t work, const char** name) {
   return guarded([&]() -> Status {
     if (work == nullptr || name == nullptr) return null_argument("work or name");
-    *name = work->work->intent.plan->algorithm().name.data();  // a literal, so it ends with a 0
+    const bool transfers = work->work->transfer != nullptr;
+    // Literals, so they end with a 0.
+    *name = transfers ? "point_to_point" : work->work->intent.plan->algorithm().name.data();
     return {};
   });
 }
@@ -109,7 +137,8 @@ ferruleResult_t ferruleWorkAlgorithm(ferruleWork_t work, const char** name) {
 ferruleResult_t ferruleWorkCodec(ferruleWork_t work, const char** spec) {
   return guarded([&]() -> Status {
     if (work == nullptr || spec == nullptr) return null_argument("work or spec");
-    *spec = work->work->intent.plan->codec_text().c_str();
+    const bool transfers = work->work->transfer != nullptr;
+    *spec = transfers ? "none" : work->work->intent.plan->codec_text().c_str();
     return {};
   });
 }

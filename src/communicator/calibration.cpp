@@ -106,7 +106,7 @@ Status Calibration::reduce(std::string_view algorithm, std::size_t count) {
   call.count = count;
   call.codec = "none";
   call.algorithm = algorithm;
-  auto work = communicator_.all_reduce(call, false);
+  auto work = communicator_.start(call, false);
   FERRULE_RETURN_IF_ERROR(work.status());
   return communicator_.wait(**work, Deadline::never());
 }
@@ -120,7 +120,7 @@ Result<double> Calibration::largest(double mine) {
   call.op = ReduceOp::max;
   call.codec = "none";
   call.algorithm = "recursive_doubling";
-  auto work = communicator_.all_reduce(call, false);
+  auto work = communicator_.start(call, false);
   FERRULE_RETURN_IF_ERROR(work.status());
   FERRULE_RETURN_IF_ERROR(communicator_.wait(**work, Deadline::never()));
   return mine;

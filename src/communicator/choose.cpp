@@ -123,6 +123,12 @@ std::string_view Communicator::codec_text(const Call& call) const {
 // used where it fits.
 Result<plan::Request> Communicator::resolve(const Call& call) {
   plan::Request request{call.count, call.dtype, call.op, nullptr, nullptr};
+  request.collective = call.collective;
+  request.root = call.root;
+  request.counts.assign(call.counts.begin(), call.counts.end());
+  request.recv_counts.assign(call.recv_counts.begin(), call.recv_counts.end());
+  // What only moves has no operation.
+  if (!collectives::reduces(call.collective)) request.op = ReduceOp::sum;
   const std::string_view text = codec_text(call);
   const bool is_left_to_us = is_auto_codec(text);
   const bool asked = !call.codec.empty() && !is_left_to_us;
@@ -132,15 +138,26 @@ Result<plan::Request> Communicator::resolve(const Call& call) {
   auto algorithm = resolve_algorithm(call);
   FERRULE_RETURN_IF_ERROR(algorithm.status());
   request.algorithm = *algorithm;
-  const bool fits = request.codec->supports(call.dtype, call.op);
-  if (!fits && asked) {
+  const bool moves = !collectives::takes_codecs(call.collective);
+  if (moves && asked && !request.codec->exact()) {
+    return Status(ErrorCode::unsupported,
+                  fmt::format("{} is always exact, and codec '{}' is not: leave the codec out, or use 'none'",
+                              name(call.collective), request.codec->spec()));
+  }
+  const bool fits = !moves && request.codec->supports(request.dtype, request.op);
+  if (!fits && asked && !moves) {
     return Status(
         ErrorCode::unsupported,
         fmt::format("codec '{}' takes sum and avg of f32, f16 and bf16, not {} of {}: use codec 'none', "
                     "which is exact",
                     request.codec->spec(), op_name(call.op), dtype_name(call.dtype)));
   }
-  const bool small = call.count * element_bytes(call.dtype) < defaults_.min_bytes;
+  const bool small = request.total(size()) * element_bytes(call.dtype) < defaults_.min_bytes;
+  // A default codec is for gradients; parameters, which an all-gather brings, are compressed on request only.
+  const bool is_default = !asked && call.codec.empty();
+  if (moves || (is_default && call.collective == collectives::Collective::all_gather)) {
+    request.codec = *find_codec("none");
+  }
   if (!asked && (!fits || (small && !request.codec->exact()))) request.codec = *find_codec("none");
   if (is_left_to_us && !request.codec->exact() && !pays(request)) request.codec = *find_codec("none");
   return request;
@@ -150,13 +167,17 @@ Result<const collectives::AlgorithmDesc*> Communicator::resolve_algorithm(const 
   const std::string_view name =
       call.algorithm.empty() ? std::string_view(defaults_.algorithm) : call.algorithm;
   if (name == "auto") return nullptr;
-  const collectives::AlgorithmDesc* found = collectives::find_algorithm(name);
-  if (found != nullptr) return found;
+  const collectives::AlgorithmDesc* found = collectives::find_algorithm(name, call.collective);
+  // A default is for the collectives that have it.
+  if (found != nullptr || call.algorithm.empty()) return found;
   std::string known = "auto";
-  for (const collectives::AlgorithmDesc& each : collectives::algorithms())
+  for (const collectives::AlgorithmDesc& each : collectives::algorithms(call.collective))
     known += ", " + std::string(each.name);
+  const std::string of = call.collective == collectives::Collective::all_reduce
+                             ? std::string()
+                             : fmt::format(" of {}", collectives::name(call.collective));
   return Status(ErrorCode::invalid_argument,
-                fmt::format("no algorithm is named '{}' (there are {})", name, known));
+                fmt::format("no algorithm{} is named '{}' (there are {})", of, name, known));
 }
 
 // Whether the request's codec is expected to be faster than raw.
@@ -199,8 +220,9 @@ Result<Preview> Communicator::preview(const Call& call) {
 plan::Situation Communicator::situation_of(const plan::Request& request) const {
   plan::Situation situation;
   situation.world = size();
-  situation.count = request.count;
-  situation.encoded_bytes = request.codec->encoded_bytes(request.count, request.dtype);
+  situation.collective = request.collective;
+  situation.count = request.total(size());
+  situation.encoded_bytes = request.codec->encoded_bytes(situation.count, request.dtype);
   situation.slice_bytes = environment_.slice_bytes;
   situation.dtype = request.dtype;
   situation.exact = request.codec->exact();
@@ -213,7 +235,7 @@ void Communicator::log_break_even(const plan::Request& request) const {
   if (rank() != 0) return;
   constexpr double kGbit = 8e-9;  // of a byte
   const plan::Situation situation = situation_of(request);
-  const double byte_s = plan::break_even_byte_s(situation, request.count * element_bytes(request.dtype));
+  const double byte_s = plan::break_even_byte_s(situation, situation.count * element_bytes(request.dtype));
   log::info("{} pays for large sums where a rank's link is below {:.3g} Gbit/s; here it has {:.3g} Gbit/s",
             request.codec->spec(), kGbit / byte_s, kGbit / environment_.link.byte_s);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "communicator/check_call.hpp"
 
 namespace ferrule::communicator {
 namespace {
@@ -15,16 +16,13 @@ namespace {
 constexpr std::chrono::microseconds kGrace{50};
 // For the news of an abort to leave.
 constexpr std::chrono::milliseconds kFarewell{200};
+// What a rank may send before the others take it: that much fits into every inbox.
+constexpr std::size_t kMostAhead = 4 << 20;
+constexpr std::size_t kLeastAhead = 64 << 10;  // of a collective: a message has a price of its own
 
 const char* check_name(const Defaults& defaults) {
   if (defaults.check_identity) return defaults.check_nonfinite ? "all" : "identity";
   return defaults.check_nonfinite ? "nonfinite" : "off";
-}
-
-bool is_overlapping(const Call& call, std::size_t bytes) {
-  const auto send = reinterpret_cast<std::uintptr_t>(call.send);
-  const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
-  return send != recv && send < recv + bytes && recv < send + bytes;
 }
 
 Status invalid(std::string text) { return Status(ErrorCode::invalid_argument, std::move(text)); }
@@ -38,29 +36,6 @@ Result<collectives::Topology> make_topology(const transport::Membership& members
     hosts.push_back(peer.host_id.empty() ? peer.host : peer.host_id);
   }
   return collectives::Topology::of_hosts(hosts);
-}
-
-Status check_buffers(const Call& call) {
-  const std::size_t bytes_each = element_bytes(call.dtype);
-  if (call.count > PTRDIFF_MAX / bytes_each) {
-    return invalid(
-        fmt::format("count {} of {} is more than memory can hold", call.count, dtype_name(call.dtype)));
-  }
-  if (call.count == 0) return {};
-  if (call.send == nullptr || call.recv == nullptr) {
-    return invalid(
-        fmt::format("{} is null but count is {}", call.send == nullptr ? "send" : "recv", call.count));
-  }
-  for (const void* pointer : {call.send, static_cast<const void*>(call.recv)}) {
-    if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_each != 0) {
-      return invalid(fmt::format("{} is not aligned to its elements ({}, {} bytes)",
-                                 pointer == call.send ? "send" : "recv", dtype_name(call.dtype), bytes_each));
-    }
-  }
-  if (is_overlapping(call, call.count * bytes_each)) {
-    return invalid("send and recv overlap in part: pass equal pointers for in place, or separate buffers");
-  }
-  return {};
 }
 
 }  // namespace
@@ -80,6 +55,10 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
                  interrupt_.store(true, std::memory_order_relaxed);
                }),
       agreement_(control_, membership_, defaults_.first_sequence) {
+  control_.set_transfer_handler(
+      [this](const transport::MessageHeader& header, std::span<const std::byte> payload) {
+        point_to_point_.take(header, payload);
+      });
   next_sequence_ = defaults_.first_sequence;
   const transport::Caps caps = transport_->caps();
   environment_.rank = membership_.rank;
@@ -130,7 +109,10 @@ void Communicator::close() {
   std::unique_lock lock(mutex_);
   const Deadline until = Deadline::after(defaults_.timeout);
   while (!queue_.empty() && !until.passed()) take_ownership_and_drive(lock, until);
-  const bool left = !queue_.empty();
+  // Receives that nobody has answered yet are left unanswered; sends have their chance.
+  const Deadline last = earlier(until, Deadline::after(kFarewell));
+  while (transfers_.load() != 0 && !last.passed()) take_ownership_and_drive(lock, last);
+  const bool left = !queue_.empty() || transfers_.load() != 0;
   lock.unlock();
   if (left) abort();
 }
@@ -145,24 +127,32 @@ Stats Communicator::stats() {
   return stats_;
 }
 
-Result<std::shared_ptr<const plan::Plan>> Communicator::find_plan(const plan::Request& request,
-                                                                  bool& agreed_before) {
+Result<std::shared_ptr<const plan::Plan>> Communicator::find_plan(const plan::Request& request, bool& known) {
   auto plan = plans_.find(request);
-  agreed_before = plan != nullptr;
+  known = plan != nullptr;
   if (plan != nullptr) return plan;
   auto made = plan::Plan::make(request, environment_, *find_codec("none"));
   FERRULE_RETURN_IF_ERROR(made.status());
   return *made;
 }
 
-Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool background) {
-  if (!is_valid(call.dtype)) return invalid(fmt::format("{} is no dtype", static_cast<int>(call.dtype)));
-  if (!is_valid(call.op)) return invalid(fmt::format("{} is no operation", static_cast<int>(call.op)));
-  FERRULE_RETURN_IF_ERROR(check_buffers(call));
-  if (call.residual != nullptr && call.residual->count() != call.count) {
-    return invalid(
-        fmt::format("the residual has {} elements, the tensor {}", call.residual->count(), call.count));
+// Where a rank may be done before others have begun, it can send them more than they have room for. So from
+// time to time such a collective is agreed on although its plan is known, which brings the ranks together.
+// All of them count alike.
+bool Communicator::may_run_ahead(const plan::Plan& plan) {
+  if (collectives::holds_together(plan.contract().collective)) {
+    ahead_bytes_ = 0;
+    return true;
   }
+  const bool differs = plan.contract().collective == collectives::Collective::all_to_all;
+  ahead_bytes_ += std::max(kLeastAhead, plan.count() * element_bytes(plan.dtype()));
+  if (ahead_bytes_ <= kMostAhead && !differs) return true;
+  ahead_bytes_ = 0;
+  return false;
+}
+
+Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool background) {
+  FERRULE_RETURN_IF_ERROR(check_call(call, rank(), size()));
   if (is_auto_codec(codec_text(call))) FERRULE_RETURN_IF_ERROR(know_cost(codec_text(call)));
   const std::lock_guard lock(mutex_);
   if (!broken_.ok()) return broken_;
@@ -174,15 +164,18 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   FERRULE_RETURN_IF_ERROR(plan.status());
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
-  // whose input a rank may refuse: nobody is to send to a rank that will not take it.
-  work->intent.agreed_before = known && call.count != 0 && !defaults_.check_nonfinite;
+  // whose input a rank may refuse: nobody is to send to a rank that will not take it. So is a weighted one:
+  // weights move before data does.
+  const bool waits = defaults_.check_nonfinite || call.weight.has_value();
+  const bool free = may_run_ahead(**plan) && (*plan)->count() != 0 && !waits;
+  work->intent.agreed_before = known && free;
   const std::uint64_t draws[] = {
       (*plan)->fingerprint(), call.seed, call.step, call.tensor,
-      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U)};
+      (defaults_.check_identity ? 1U : 0U) + (defaults_.check_nonfinite ? 2U : 0U) + (call.weight ? 4U : 0U)};
   work->intent.identity = plan::hash_bytes(draws, sizeof draws);
   work->intent.sequence = next_sequence_++;
   work->intent.plan = *plan;
-  work->intent.draws = {call.seed, call.step, call.tensor, check_name(defaults_)};
+  work->intent.draws = {call.seed, call.step, call.tensor, call.weight.has_value(), check_name(defaults_)};
   work->job = {*plan,
                call.send,
                call.recv,
@@ -196,6 +189,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
                defaults_.checksum};
   // Where nothing is encoded, nothing is left behind.
   work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
+  work->weight = call.weight;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {
@@ -203,6 +197,7 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce(const Call& call, bool ba
   }
   queue_.push_back(work);
   if (background) progress_.notify_one();
+  if (transfers_.load() != 0) call_owner();
   return work;
 }
 
@@ -210,9 +205,12 @@ Status Communicator::wait(Work& work, Deadline until) {
   log::set_thread_rank(membership_.rank);
   std::unique_lock lock(mutex_);
   while (!work.done.load(std::memory_order_acquire)) {
+    if (until.passed() && work.transfer != nullptr) {
+      return Status(ErrorCode::timeout, "the transfer is not done yet; it goes on");
+    }
     if (until.passed()) {
-      return Status(ErrorCode::timeout,
-                    fmt::format("all_reduce #{} is not done yet; it goes on", work.intent.sequence));
+      return Status(ErrorCode::timeout, fmt::format("{} #{} is not done yet; it goes on",
+                                                    work.job.plan->name(), work.intent.sequence));
     }
     take_ownership_and_drive(lock, until);
   }
@@ -221,12 +219,22 @@ Status Communicator::wait(Work& work, Deadline until) {
 
 // Drives the oldest work, or waits while another thread does.
 void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until) {
-  if (owned_ || queue_.empty()) {
+  if (owned_ || (queue_.empty() && transfers_.load() == 0)) {
     const auto latest = Deadline::Clock::now() + std::chrono::seconds(1);
     changed_.wait_until(lock, std::min(until.when(), latest));
     return;
   }
   owned_ = true;
+  if (queue_.empty()) {
+    lock.unlock();
+    drive_transfers(until);
+    lock.lock();
+    owned_ = false;
+    stats_.counters = transport_->counters() - calibrated_;
+    changed_.notify_all();
+    progress_.notify_one();
+    return;
+  }
   const std::shared_ptr<Work> work = queue_.front();
   lock.unlock();
   const bool done = drive(*work, until);
@@ -243,11 +251,19 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
       queue_.front()->status = broken_;
       end(*queue_.front());
     }
+    if (!broken_.ok() && transfers_.load() != 0) {
+      const Status why = broken_;
+      owned_ = true;
+      lock.unlock();
+      fail_transfers(why);
+      lock.lock();
+      owned_ = false;
+    }
   }
   stats_.counters = transport_->counters() - calibrated_;
   stats_.scratch_bytes = run_.scratch_bytes();
   changed_.notify_all();
-  if (!queue_.empty() && queue_.front()->background) progress_.notify_one();
+  if ((!queue_.empty() && queue_.front()->background) || transfers_.load() != 0) progress_.notify_one();
 }
 
 void Communicator::end(Work& work) {
@@ -266,10 +282,12 @@ void Communicator::run_progress_thread() {
   std::unique_lock lock(mutex_);
   while (!closing_) {
     const auto needed = [this] {
-      return closing_ || (!owned_ && !queue_.empty() && queue_.front()->background);
+      const bool background = !queue_.empty() && queue_.front()->background;
+      return closing_ || (!owned_ && (background || (queue_.empty() && transfers_.load() != 0)));
     };
     progress_.wait(lock, needed);
-    if (progress_.wait_for(lock, kGrace, [this] { return closing_ || owned_ || queue_.empty(); })) continue;
+    const auto taken = [this] { return closing_ || owned_ || (queue_.empty() && transfers_.load() == 0); };
+    if (progress_.wait_for(lock, kGrace, taken)) continue;
     take_ownership_and_drive(lock, Deadline::never());
   }
 }
@@ -285,7 +303,7 @@ void Communicator::abort() {
                                                      membership_.describe(membership_.rank)));
   }
   // Whoever owns the transport ends its work soon; the rest is ended here.
-  while (!queue_.empty()) take_ownership_and_drive(lock, Deadline::never());
+  while (!queue_.empty() || transfers_.load() != 0) take_ownership_and_drive(lock, Deadline::never());
   if (!first || owned_) return;
   // The others may be in a collective that this rank will never begin.
   owned_ = true;

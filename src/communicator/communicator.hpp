@@ -13,7 +13,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,8 +25,10 @@
 #include "communicator/agreement.hpp"
 #include "communicator/control.hpp"
 #include "communicator/identity_check.hpp"
+#include "communicator/point_to_point.hpp"
 #include "communicator/roll_call.hpp"
 #include "communicator/tuning.hpp"
+#include "communicator/weights.hpp"
 #include "communicator/work.hpp"
 #include "executor/run.hpp"
 #include "ferrule/status.hpp"
@@ -63,8 +67,9 @@ struct Defaults {
   std::uint32_t first_sequence = 0;  ///< sequence numbers wrap; for the test of that
 };
 
-/// Arguments of one all-reduce. Empty texts: the defaults.
+/// Arguments of one collective. Empty texts: the defaults.
 struct Call {
+  collectives::Collective collective = collectives::Collective::all_reduce;
   const void* send = nullptr;
   void* recv = nullptr;
   std::size_t count = 0;
@@ -76,6 +81,21 @@ struct Call {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
+  std::optional<double> weight;  ///< makes it a weighted mean: all ranks give one, op is avg
+  std::chrono::nanoseconds timeout{0};
+  std::int32_t root = 0;                          ///< where the collective has one
+  std::span<const std::size_t> counts = {};       ///< as plan::Parts has them
+  std::span<const std::size_t> recv_counts = {};  ///< as plan::Parts has them
+};
+
+/// A send or a receive between two ranks.
+struct TransferCall {
+  bool sends = false;
+  void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::u8;
+  std::int32_t peer = 0;
+  std::uint32_t tag = 0;
   std::chrono::nanoseconds timeout{0};
 };
 
@@ -126,7 +146,9 @@ class Communicator {
   /// an `auto:` codec that was not met before is measured.
   Result<Preview> preview(const Call& call);
   /// Checks the arguments and queues the collective. `background`: the progress thread may drive it.
-  Result<std::shared_ptr<Work>> all_reduce(const Call& call, bool background);
+  Result<std::shared_ptr<Work>> start(const Call& call, bool background);
+  /// The same for a send or a receive, which runs beside the collectives and in no order with them.
+  Result<std::shared_ptr<Work>> start(const TransferCall& call, bool background);
   /// Drives until the work is done or the deadline (`timeout`, and the work goes on).
   Status wait(Work& work, Deadline until);
   /// Ends all pending and later work with `aborted`.
@@ -153,7 +175,8 @@ class Communicator {
   bool pays(const plan::Request& request);
   plan::Situation situation_of(const plan::Request& request) const;
   void log_break_even(const plan::Request& request) const;
-  Result<std::shared_ptr<const plan::Plan>> find_plan(const plan::Request& request, bool& agreed_before);
+  Result<std::shared_ptr<const plan::Plan>> find_plan(const plan::Request& request, bool& known);
+  bool may_run_ahead(const plan::Plan& plan);
 
   /// Drives the oldest work; true when it is done. Called by the owner of the transport.
   bool drive(Work& work, Deadline until);
@@ -162,10 +185,14 @@ class Communicator {
   Status take_residual(Work& work);
   Result<bool> agree(Work& work, Deadline until);
   Status settle_disagreement(const Work& work, const Status& seen);
+  void hear_why(const Work& work, const Status& status);
   void fail(Work& work, const Status& why);
   void succeed(Work& work);
   Result<bool> advance(Work& work, Deadline until);
   Result<bool> check(Work& work, Deadline until);
+  Result<bool> weigh(Work& work, Deadline until);
+  Status start_running(Work& work);
+  Status scale_input(Work& work);
   Status name_collective(const Work& work, const Status& status) const;
   static void note_movement(Work& work, Deadline::Clock::time_point when);
   Status refuse_nonfinite(const Work& work) const;
@@ -175,6 +202,11 @@ class Communicator {
   Status timed_out(const Work& work) const;
   std::string missing_ranks(const Work& work) const;
   void take_word(const ControlMessage& message);
+  /// Takes up new transfers and moves those under way; true if one has ended.
+  bool move_transfers();
+  void drive_transfers(Deadline until);
+  void fail_transfers(const Status& why);
+  void call_owner();
   void take_ownership_and_drive(std::unique_lock<std::mutex>& lock, Deadline until);
   void run_progress_thread();
   void add_times(const executor::Times& times);
@@ -194,9 +226,11 @@ class Communicator {
   std::condition_variable changed_;   ///< for those who wait for work
   std::condition_variable progress_;  ///< for the progress thread
   std::deque<std::shared_ptr<Work>> queue_;
+  std::vector<std::shared_ptr<Work>> new_transfers_;
   bool owned_ = false;
   bool closing_ = false;
   std::uint32_t next_sequence_ = 0;
+  std::size_t ahead_bytes_ = 0;     ///< what ranks may be ahead of each other: see may_run_ahead()
   transport::Counters calibrated_;  ///< what calibration has moved: no part of the statistics
   std::set<std::string, std::less<>> break_even_told_;
   Status broken_;  ///< why nothing more can be done; ok while all is well
@@ -208,13 +242,18 @@ class Communicator {
   // The owner's.
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
+  std::atomic<std::uint32_t> transfers_{0};  ///< that have not ended
+  std::atomic<bool> has_new_transfers_{false};
   HugeBuffer spare_residual_;
+  HugeBuffer scaled_;  ///< this rank's share of a weighted mean
   Trace trace_;
   executor::Run run_;
   ControlPlane control_;
+  PointToPoint point_to_point_{*transport_, control_, membership_};
   Agreement agreement_;
   RollCall roll_{control_, membership_};
   IdentityCheck identity_{control_, membership_};
+  WeightExchange weights_{control_, membership_};
 };
 
 }  // namespace ferrule::communicator

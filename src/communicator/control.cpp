@@ -1,11 +1,19 @@
 #include "communicator/control.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 
 namespace ferrule::communicator {
+namespace {
+
+/// Between two looks at a transport that has failed, and therefore does not wait.
+constexpr std::chrono::microseconds kNap{200};
+
+}  // namespace
 
 ControlPlane::ControlPlane(transport::Transport& transport, std::uint64_t communicator, Handler handler)
     : transport_(transport), communicator_(communicator), handler_(std::move(handler)) {
@@ -57,6 +65,15 @@ void ControlPlane::send_hash(std::int32_t peer, std::uint32_t sequence, std::uin
   post(peer, header, {});
 }
 
+void ControlPlane::send_weights(std::int32_t peer, std::uint32_t sequence, std::uint32_t part,
+                                std::string_view bytes) {
+  transport::MessageHeader header;
+  header.control_type = static_cast<std::uint8_t>(ControlType::weights);
+  header.sequence = sequence;
+  header.slice = part;
+  post(peer, header, bytes);
+}
+
 void ControlPlane::post(std::int32_t peer, transport::MessageHeader header, std::string_view text) {
   auto outgoing = std::make_unique<Outgoing>();
   outgoing->text = text.substr(0, kMaxTextBytes);
@@ -83,14 +100,18 @@ void ControlPlane::flush(Deadline deadline) {
   const auto all_done = [this] {
     return std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& item) { return item->send.done; });
   };
+  // A transport that has failed still delivers to those that it has not lost, and they wait for the reason.
   while (!all_done() && !deadline.passed()) {
-    if (!transport_.progress(deadline).ok()) return;
+    if (!transport_.progress(deadline).ok()) std::this_thread::sleep_for(kNap);
   }
 }
 
 void ControlPlane::handle(const transport::MessageHeader& header, std::span<const std::byte> payload) const {
+  const bool transfers = header.control_type >= static_cast<std::uint8_t>(ControlType::offer) &&
+                         header.control_type <= static_cast<std::uint8_t>(ControlType::refuse);
+  if (transfers && transfer_handler_ != nullptr) return transfer_handler_(header, payload);
   const bool known = header.control_type >= static_cast<std::uint8_t>(ControlType::agree) &&
-                     header.control_type <= static_cast<std::uint8_t>(ControlType::hash);
+                     header.control_type <= static_cast<std::uint8_t>(ControlType::weights);
   if (!known || payload.size() > kMaxTextBytes) {
     log::warn("ignored a control message of type {} and {} bytes from rank {}", header.control_type,
               payload.size(), header.source);

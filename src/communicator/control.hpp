@@ -8,8 +8,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ferrule/status.hpp"
 #include "transport/transport.hpp"
@@ -25,6 +27,13 @@ enum class ControlType : std::uint8_t {
   missing = 5,  ///< the outcome of a roll call, for those who have arrived: the text says who is missing
   hash = 6,  ///< header.plan is a hash of the sender's result, header.slice the round, header.chunk whether
              ///< all that it has heard of so far were equal
+  weights = 7,  ///< weights of a mean: header.slice is which, the text their bytes
+  // Point to point (point_to_point.hpp). header.sequence is the sender's number of the send.
+  offer = 8,   ///< header.plan: bytes, chunk: tag, slice: 1 if the payload is all of them
+  wants = 9,   ///< a receive fits: send pieces up to header.plan bytes
+  piece = 10,  ///< header.plan: where in the tensor the payload belongs, in bytes
+  took = 11,   ///< an offer with its bytes has been used
+  refuse = 12  ///< the receive that fits has another length; the text says so
 };
 
 /// Errors after which the communicator is as good as before: nothing was half done.
@@ -37,7 +46,7 @@ struct ControlMessage {
   ControlType type;
   std::int32_t source;
   std::uint32_t sequence;
-  std::uint32_t round;     ///< agree, hash
+  std::uint32_t round;     ///< agree, hash, weights
   std::uint64_t identity;  ///< agree; hash: of the result
   bool equal;              ///< hash
   ErrorCode code;          ///< failed
@@ -49,10 +58,13 @@ class ControlPlane {
  public:
   static constexpr std::size_t kMaxTextBytes = 4096;
   using Handler = std::function<void(const ControlMessage&)>;
+  using TransferHandler = std::function<void(const transport::MessageHeader&, std::span<const std::byte>)>;
 
   /// Takes the transport's control handler. The transport must outlive this.
   ControlPlane(transport::Transport& transport, std::uint64_t communicator, Handler handler);
   ~ControlPlane();
+  /// For offer and all after it; without one they are ignored.
+  void set_transfer_handler(TransferHandler handler) { transfer_handler_ = std::move(handler); }
 
   /// Best effort: an error of the transport is logged, not returned; the data path will meet it too.
   void send_agree(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t identity,
@@ -62,6 +74,11 @@ class ControlPlane {
   void send_word(ControlType type, std::int32_t peer, std::uint32_t sequence, std::string_view text);
   void send_hash(std::int32_t peer, std::uint32_t sequence, std::uint32_t round, std::uint64_t hash,
                  bool equal);
+  /// Any control message; the header's control_type, sequence, slice, chunk and plan are the caller's.
+  void send(std::int32_t peer, const transport::MessageHeader& header, std::string_view bytes) {
+    post(peer, header, bytes);
+  }
+  void send_weights(std::int32_t peer, std::uint32_t sequence, std::uint32_t part, std::string_view bytes);
   /// Frees what has been sent. Cheap.
   void reap();
   /// Drives until everything has been sent, or the deadline.
@@ -79,6 +96,7 @@ class ControlPlane {
   transport::Transport& transport_;
   std::uint64_t communicator_;
   Handler handler_;
+  TransferHandler transfer_handler_;
   std::deque<std::unique_ptr<Outgoing>> outgoing_;
 };
 

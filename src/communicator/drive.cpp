@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
@@ -18,8 +19,24 @@ namespace {
 
 // How long a rank waits for the text that has both values of a disagreement, ...
 constexpr std::chrono::seconds kSettle{2};
-// ... and to pass on the news of a failure.
+// ... and to pass on the news of a failure, or to hear them.
 constexpr std::chrono::milliseconds kFarewell{200};
+constexpr std::chrono::microseconds kNap{200};
+
+std::string label(const Work& work) {
+  return fmt::format("{} #{}", work.job.plan->name(), work.intent.sequence);
+}
+
+bool names_a_collective(std::string_view text) {
+  for (int i = 0; i < collectives::kCollectiveCount; ++i) {
+    const std::string label = std::string(name(static_cast<collectives::Collective>(i))) + " #";
+    if (text.find(label) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// Only where all ranks get the same is there anything to compare.
+bool compares(const Work& work) { return collectives::replicates(work.job.plan->contract().collective); }
 
 }  // namespace
 
@@ -32,6 +49,7 @@ bool Communicator::drive(Work& work, Deadline until) {
     status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
   }
   if (!status.ok()) {
+    hear_why(work, status);
     fail(work, name_collective(work, status));
     return true;
   }
@@ -45,13 +63,17 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
   for (bool moved = true;;) {
     interrupt_.store(false);  // sequentially consistent with abort(), or its request could be missed
     if (abort_requested_.load()) {
-      return Status(ErrorCode::aborted, fmt::format("all_reduce #{} was aborted on {}", work.intent.sequence,
-                                                    membership_.describe(membership_.rank)));
+      return Status(ErrorCode::aborted,
+                    fmt::format("{} was aborted on {}", label(work), membership_.describe(membership_.rank)));
     }
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     if (!moved && work.deadline->passed()) return timed_out(work);
     if (!moved) call_the_roll(work);
-    const Deadline pause = earlier(earlier(until, *work.deadline), earlier(probe_at(work), roll_.next()));
+    Deadline pause = earlier(earlier(until, *work.deadline), earlier(probe_at(work), roll_.next()));
+    if (transfers_.load() != 0) {
+      if (move_transfers()) return {};  // its waiter may hold up what this collective waits for
+      pause = earlier(pause, point_to_point_.next());
+    }
     auto advanced = advance(work, pause);
     if (!advanced.ok() && advanced.status().code() == ErrorCode::mismatch &&
         work.stage == Work::Stage::running) {
@@ -61,14 +83,16 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
     moved = *advanced;
     if (!moved && until.passed()) return {};
     if (!moved) continue;
-    if (work.stage == Work::Stage::agreeing) {
-      work.stage = Work::Stage::running;
-      FERRULE_RETURN_IF_ERROR(run_.start(work.job));
-    } else if (defaults_.check_identity && !work.checking) {
+    if (work.stage == Work::Stage::agreeing && work.weight) {
+      work.stage = Work::Stage::weighing;
+      weights_.begin(work.intent.sequence, *work.weight);
+    } else if (work.stage != Work::Stage::running) {
+      FERRULE_RETURN_IF_ERROR(start_running(work));
+    } else if (defaults_.check_identity && !work.checking && compares(work)) {
       work.checking = true;
       const plan::Plan& plan = *work.job.plan;
-      identity_.begin(work.intent.sequence,
-                      result_hash(work.job.output, plan.count() * element_bytes(plan.dtype())));
+      identity_.begin(label(work), work.intent.sequence,
+                      result_hash(work.job.output, plan.output_count() * element_bytes(plan.dtype())));
     } else {
       done = true;
       return {};
@@ -100,18 +124,19 @@ Status Communicator::take_residual(Work& work) {
 
 Status Communicator::refuse_nonfinite(const Work& work) const {
   const plan::Plan& plan = *work.job.plan;
-  const auto found = find_nonfinite(work.job.input, plan.count(), plan.dtype());
+  const auto found = find_nonfinite(work.job.input, plan.input_count(), plan.dtype());
   if (!found) return {};
   return Status(ErrorCode::invalid_argument,
-                fmt::format("all_reduce #{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
+                fmt::format("{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
                             "(FERRULE_CHECK=nonfinite)",
-                            work.intent.sequence, membership_.describe(membership_.rank), found->what,
-                            found->index, work.job.tensor, plan.count(), dtype_name(plan.dtype())));
+                            label(work), membership_.describe(membership_.rank), found->what, found->index,
+                            work.job.tensor, plan.input_count(), dtype_name(plan.dtype())));
 }
 
 // Returns whether the stage is over.
 Result<bool> Communicator::advance(Work& work, Deadline until) {
   if (work.stage == Work::Stage::agreeing) return agree(work, until);
+  if (work.stage == Work::Stage::weighing) return weigh(work, until);
   if (work.checking) return check(work, until);
   auto advanced = run_.advance(until, interrupt_);
   note_movement(work, run_.moved());
@@ -139,7 +164,40 @@ Result<bool> Communicator::agree(Work& work, Deadline until) {
     if (!agreed.ok() || *agreed) return agreed;
     if (until.passed() || abort_requested_.load()) return false;
     FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+    if (transfers_.load() != 0) return false;
   }
+}
+
+Result<bool> Communicator::weigh(Work& work, Deadline until) {
+  while (true) {
+    auto weighed = weights_.step();
+    if (!weighed.ok() || *weighed) return weighed;
+    if (until.passed() || abort_requested_.load()) return false;
+    if (agreement_.failure_of(work.intent.sequence)) return false;
+    FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+  }
+}
+
+Status Communicator::start_running(Work& work) {
+  if (work.weight) FERRULE_RETURN_IF_ERROR(scale_input(work));
+  work.stage = Work::Stage::running;
+  return run_.start(work.job);
+}
+
+// The mean of x * (weight / mean of weights). So a residual is in the units that it has in a plain mean, and
+// equal weights give that one.
+Status Communicator::scale_input(Work& work) {
+  const plan::Plan& plan = *work.job.plan;
+  const std::size_t bytes = plan.count() * element_bytes(plan.dtype());
+  if (scaled_.bytes() < bytes) {
+    auto buffer = HugeBuffer::allocate(bytes);
+    FERRULE_RETURN_IF_ERROR(buffer.status());
+    scaled_ = std::move(*buffer);
+  }
+  const double mean = weights_.sum() / static_cast<double>(membership_.size());
+  scale_elements(work.job.input, scaled_.data(), plan.count(), plan.dtype(), *work.weight / mean);
+  work.job.input = scaled_.data();
+  return {};
 }
 
 Result<bool> Communicator::check(Work& work, Deadline until) {
@@ -149,6 +207,7 @@ Result<bool> Communicator::check(Work& work, Deadline until) {
     if (until.passed() || abort_requested_.load()) return false;
     if (agreement_.failure_of(work.intent.sequence)) return false;
     FERRULE_RETURN_IF_ERROR(transport_->progress(earlier(until, *work.deadline)));
+    if (transfers_.load() != 0) return false;
   }
 }
 
@@ -160,16 +219,26 @@ Status Communicator::settle_disagreement(const Work& work, const Status& seen) {
     if (auto failure = agreement_.failure_of(work.intent.sequence)) return *failure;
     FERRULE_RETURN_IF_ERROR(transport_->progress(until));
   }
-  return Status(ErrorCode::mismatch,
-                fmt::format("ranks disagree about all_reduce #{}: {}", work.intent.sequence, seen.text()));
+  return Status(ErrorCode::mismatch, fmt::format("ranks disagree about {}: {}", label(work), seen.text()));
+}
+
+// Who leaves because of a failure may be gone before the word of those who have seen it is here: it is waited
+// for, else this rank would accuse one that has done nothing. Transports call an orderly departure so.
+void Communicator::hear_why(const Work& work, const Status& status) {
+  if (status.code() != ErrorCode::peer_lost || !status.text().ends_with(" has left")) return;
+  const Deadline until = earlier(*work.deadline, Deadline::after(kFarewell));
+  while (!agreement_.failure_of(work.intent.sequence) && !until.passed() && !abort_requested_.load()) {
+    (void)transport_->progress(until);  // which has failed, and returns at once
+    std::this_thread::sleep_for(kNap);
+  }
 }
 
 // What is known best: a peer that has left after a failure has said before why it did.
 Status Communicator::name_collective(const Work& work, const Status& status) const {
   const auto told = agreement_.failure_of(work.intent.sequence);
   const Status& best = status.code() == ErrorCode::peer_lost && told ? *told : status;
-  if (best.text().find("all_reduce #") != std::string::npos) return best;
-  return Status(best.code(), fmt::format("all_reduce #{} failed on {}: {}", work.intent.sequence,
+  if (names_a_collective(best.text())) return best;
+  return Status(best.code(), fmt::format("{} failed on {}: {}", label(work),
                                          membership_.describe(membership_.rank), best.text()));
 }
 
@@ -185,7 +254,7 @@ void Communicator::fail(Work& work, const Status& why) {
   work.update.roll_back();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
   work.status = why;
-  log::info("all_reduce #{} failed: {}", work.intent.sequence, why.text());
+  log::info("{} failed: {}", label(work), why.text());
 }
 
 void Communicator::succeed(Work& work) {
@@ -199,20 +268,28 @@ void Communicator::succeed(Work& work) {
 void Communicator::forget(const Work& work) {
   agreement_.finish(work.intent.sequence);
   identity_.finish(work.intent.sequence);
+  weights_.finish(work.intent.sequence);
   roll_.end();
 }
 
 void Communicator::take_word(const ControlMessage& message) {
   switch (message.type) {
-    case ControlType::agree:
     case ControlType::failed:
+      if (!survives(message.code))
+        point_to_point_.note_lost(message.source, Status(message.code, message.text));
+      return agreement_.take(message);
+    case ControlType::agree:
       return agreement_.take(message);
     case ControlType::hash:
       return identity_.take(message);
+    case ControlType::weights:
+      return weights_.take(message);
     case ControlType::ask:
     case ControlType::here:
     case ControlType::missing:
       return roll_.take(message);
+    default:
+      return;  // of point to point, which has a handler of its own
   }
 }
 
@@ -243,17 +320,16 @@ void Communicator::call_the_roll(Work& work) {
   const bool all = roll_.all_arrived();
   const double megabytes =
       static_cast<double>(work.job.plan->count() * element_bytes(work.job.plan->dtype())) / 1e6;
-  log::warn("waiting for {} in all_reduce #{}, {:.1f} MB; {}",
-            all ? missing_ranks(work) : roll_.missing_on_hosts(), work.intent.sequence, megabytes,
-            all ? "all ranks have arrived" : roll_.arrived());
+  log::warn("waiting for {} in {}, {:.1f} MB; {}", all ? missing_ranks(work) : roll_.missing_on_hosts(),
+            label(work), megabytes, all ? "all ranks have arrived" : roll_.arrived());
 }
 
 Status Communicator::timed_out(const Work& work) const {
   return Status(ErrorCode::timeout,
-                fmt::format("all_reduce #{} timed out after {} ms without progress on {}, waiting for {}: "
+                fmt::format("{} timed out after {} ms without progress on {}, waiting for {}: "
                             "see whether that rank still "
                             "runs and makes the same calls, or raise FERRULE_TIMEOUT",
-                            work.intent.sequence, work.timeout / std::chrono::milliseconds(1),
+                            label(work), work.timeout / std::chrono::milliseconds(1),
                             membership_.describe(membership_.rank), missing_ranks(work)));
 }
 
@@ -262,6 +338,8 @@ std::string Communicator::missing_ranks(const Work& work) const {
   std::string text;
   if (work.checking) {
     if (identity_.waiting_for() >= 0) text = membership_.describe(identity_.waiting_for());
+  } else if (work.stage == Work::Stage::weighing) {
+    if (weights_.waiting_for() >= 0) text = membership_.describe(weights_.waiting_for());
   } else if (work.stage == Work::Stage::running) {
     for (const std::int32_t rank : run_.waiting_for()) {
       text += (text.empty() ? "" : ", ") + membership_.describe(rank);

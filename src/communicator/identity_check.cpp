@@ -9,7 +9,8 @@
 
 namespace ferrule::communicator {
 
-void IdentityCheck::begin(std::uint32_t sequence, std::uint64_t hash) {
+void IdentityCheck::begin(const std::string& what, std::uint32_t sequence, std::uint64_t hash) {
+  what_ = what;
   sequence_ = sequence;
   hash_ = hash;
   round_ = 0;
@@ -70,13 +71,12 @@ Status IdentityCheck::explain(const std::vector<std::uint64_t>& hashes) const {
     odd += fmt::format("{}{} has {:016x}", odd.empty() ? "" : ", ",
                        membership_.describe(static_cast<std::int32_t>(rank)), hashes[rank]);
   }
-  return Status(
-      ErrorCode::corrupt,
-      fmt::format("the results of all_reduce #{} differ between ranks: {}{}. The numbers of the odd "
-                  "rank cannot be trusted: suspect its memory, and its build of this library",
-                  sequence_, odd,
-                  majority ? fmt::format(", the other {} have {:016x}", most->second, most->first)
-                           : std::string(", and there is no majority")));
+  return Status(ErrorCode::corrupt,
+                fmt::format("the results of {} differ between ranks: {}{}. The numbers of the odd "
+                            "rank cannot be trusted: suspect its memory, and its build of this library",
+                            what_, odd,
+                            majority ? fmt::format(", the other {} have {:016x}", most->second, most->first)
+                                     : std::string(", and there is no majority")));
 }
 
 void IdentityCheck::take(const ControlMessage& message) {

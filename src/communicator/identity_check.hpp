@@ -23,8 +23,9 @@ class IdentityCheck {
   IdentityCheck(ControlPlane& control, const transport::Membership& membership)
       : control_(control), membership_(membership) {}
 
-  /// The result of this rank is there. Call step() until it returns true.
-  void begin(std::uint32_t sequence, std::uint64_t hash);
+  /// The result of this rank is there; `what` names the collective in errors. Call step() until it returns
+  /// true.
+  void begin(const std::string& what, std::uint32_t sequence, std::uint64_t hash);
   /// true: all ranks hold the same. false: wait for more messages. `corrupt`: they do not, the text says who.
   Result<bool> step();
   /// A hash has come in.
@@ -48,6 +49,7 @@ class IdentityCheck {
 
   ControlPlane& control_;
   const transport::Membership& membership_;
+  std::string what_;
   std::uint32_t sequence_ = 0;
   std::uint64_t hash_ = 0;
   std::uint32_t round_ = 0;

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "communicator/lineage.hpp"
 #include "rendezvous/fields.hpp"
 #include "rendezvous/refuge.hpp"
-#include "transport/liveness.hpp"
 
 namespace ferrule::communicator {
 namespace {
@@ -34,6 +34,21 @@ constexpr milliseconds kProbe{200};
 /// ... and how often each is asked.
 constexpr milliseconds kProbeEvery{250};
 
+/// Lets those who wait know that this rank leads.
+class Announcement {
+ public:
+  Announcement(rendezvous::Refuge& refuge, std::string key) : refuge_(refuge), key_(std::move(key)) {
+    (void)refuge_.store()->set(key_, "1");  // those who do not see it go to the next one earlier
+  }
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+  ~Announcement() { refuge_.forget(key_); }
+
+ private:
+  rendezvous::Refuge& refuge_;
+  const std::string key_;
+};
+
 class Mustering {
  public:
   Mustering(const Descent& descent, Deadline deadline)
@@ -41,7 +56,7 @@ class Mustering {
 
   Result<Muster> run() {
     for (const std::int32_t rank : ranks_) {
-      if (rank == me_) return lead();
+      if (rank == me_) return lead_or_yield();
       if (auto led = follow(rank)) return *led;
       if (deadline_.passed()) return too_late(rank);
     }
@@ -49,11 +64,26 @@ class Mustering {
   }
 
  private:
+  /// One that comes late may find that those who waited for it have gone to the next.
+  Result<Muster> lead_or_yield() {
+    while (true) {
+      auto led = lead();
+      if (leader_ < 0) return led;
+      if (auto followed = follow(std::exchange(leader_, -1))) return *followed;
+      if (deadline_.passed()) return too_late(me_);
+    }
+  }
+
   Deadline half_of_the_time() const { return Deadline::after(deadline_.left() / 2); }
   std::string post_key(std::int32_t leader, std::int32_t from, std::uint32_t number) const {
     return fmt::format("{}/{}/{}/{}", line_.key("muster"), leader, from, number);
   }
   static std::string answer_key(const std::string& post) { return post + "/answer"; }
+  static std::string withdrawal_key(const std::string& post) { return post + "/withdrawn"; }
+  /// Is there while that rank leads.
+  std::string leads_key(std::int32_t rank) const {
+    return fmt::format("{}/leads/{}", line_.key("muster"), rank);
+  }
   std::string describe(std::int32_t rank) const { return line_.root.describe(rank); }
 
   // ---- who is there
@@ -62,8 +92,7 @@ class Mustering {
     const auto& peers = line_.root.peers;
     const transport::Peer& peer = peers[static_cast<std::size_t>(rank)];
     if (peer.host_id != peers[static_cast<std::size_t>(me_)].host_id) return false;
-    return transport::has_ended({peer.pid, peer.start_ticks, peer.pid_namespace},
-                                transport::ProcessIdentity::of_this_process());
+    return has_ended({peer.pid, peer.start_ticks, peer.pid_namespace}, ProcessIdentity::of_this_process());
   }
 
   Result<std::shared_ptr<rendezvous::Store>> open(std::int32_t rank, Deadline deadline) const {
@@ -77,11 +106,19 @@ class Mustering {
     return its.get(line_.left_key(rank), Deadline::after(kLook)).ok();
   }
 
-  bool is_gone(std::int32_t rank) const {
+  bool leads(rendezvous::Store& its, std::int32_t rank) const {
+    return its.get(leads_key(rank), Deadline::after(kLook)).ok();
+  }
+
+  /// Asks in its refuge; notes if it leads. Two may lead where one has come late: the later one leaves it to
+  /// the one that others have gone to.
+  bool is_gone(std::int32_t rank) {
     if (process_has_ended(rank)) return true;
     auto its = open(rank, Deadline::after(kProbe));
     if (!its.ok()) return its.status().code() == ErrorCode::peer_lost;
-    return has_left(**its, rank);
+    if (has_left(**its, rank)) return true;
+    if (rank > me_ && leads(**its, rank)) leader_ = rank;
+    return false;
   }
 
   // ---- those who do not lead
@@ -93,13 +130,17 @@ class Mustering {
     auto its = open(leader, patience);
     if (!its.ok() || has_left(**its, leader)) return std::nullopt;
     const std::string post = post_key(leader, me_, line_.posted[leader]++);
-    if (!(*its)->set(post, "here").ok()) return std::nullopt;
-    while (!patience.passed()) {
-      const auto answer = (*its)->get(answer_key(post), earlier(patience, Deadline::after(kGlance)));
+    const auto left_ms = std::chrono::duration_cast<milliseconds>(deadline_.left()).count();
+    if (!(*its)->set(post, std::to_string(left_ms)).ok()) return std::nullopt;
+    while (!deadline_.passed()) {
+      const auto answer = (*its)->get(answer_key(post), earlier(deadline_, Deadline::after(kGlance)));
       if (answer.ok()) return read_answer(*answer, *its);
       const bool waits = answer.status().code() == ErrorCode::timeout;
       if (!waits || process_has_ended(leader) || has_left(**its, leader)) break;
+      // One that leads will answer: it knows how much time this rank had.
+      if (patience.passed() && !leads(**its, leader)) break;
     }
+    (void)(*its)->set(withdrawal_key(post), "1");
     log::info("shrink: {} does not lead; the next one may", describe(leader));
     return std::nullopt;
   }
@@ -138,11 +179,13 @@ class Mustering {
       return Status(ErrorCode::system,
                     "shrink: this rank would lead, but could serve no refuge (see its log)");
     }
-    const Deadline patience = half_of_the_time();
+    Deadline patience = half_of_the_time();
     rendezvous::Store& own = *line_.refuge->store();
-    while (true) {
-      take_posts(own);
+    const Announcement announcement(*line_.refuge, leads_key(me_));
+    for (bool first = true;; first = false) {
+      patience = earlier(patience, take_posts(own, first));
       look_for_the_gone();
+      if (leader_ >= 0) return Status(ErrorCode::timeout, "shrink: another leads");
       const std::vector<std::int32_t> missing = absent();
       if (missing.empty()) break;
       if (patience.passed()) {
@@ -154,16 +197,34 @@ class Mustering {
     return answer(own);
   }
 
-  void take_posts(rendezvous::Store& own) {
+  static bool has(rendezvous::Store& own, const std::string& key) {
+    return own.get(key, Deadline::after(std::chrono::nanoseconds(0))).ok();
+  }
+
+  /// Returns until when those who have come must be answered: while half of their time is left, which making
+  /// the communicator needs. A post that was there when this rank came may be old: half of its time may have
+  /// passed.
+  Deadline take_posts(rendezvous::Store& own, bool may_be_old) {
+    Deadline answer_by = Deadline::never();
     for (const std::int32_t rank : ranks_) {
       if (rank == me_) continue;
       // Of several the last one counts: it has given up the others.
-      for (std::uint32_t& next = line_.heard[rank];
-           own.get(post_key(me_, rank, next), Deadline::after(std::chrono::nanoseconds(0))).ok(); ++next) {
+      for (std::uint32_t& next = line_.heard[rank]; has(own, post_key(me_, rank, next)); ++next) {
         posts_[rank] = post_key(me_, rank, next);
         gone_.erase(rank);
+        answer_by = earlier(answer_by, Deadline::after(time_of(own, posts_[rank]) / (may_be_old ? 4 : 2)));
       }
+      if (posts_.contains(rank) && has(own, withdrawal_key(posts_[rank]))) posts_.erase(rank);
     }
+    return answer_by;
+  }
+
+  /// That its sender had.
+  static milliseconds time_of(rendezvous::Store& own, const std::string& post) {
+    const auto text = own.get(post, Deadline::after(std::chrono::nanoseconds(0)));
+    std::int64_t left_ms = 0;
+    if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), left_ms);
+    return milliseconds(std::clamp<std::int64_t>(left_ms, 0, milliseconds(std::chrono::hours(24)).count()));
   }
 
   void look_for_the_gone() {
@@ -226,6 +287,7 @@ class Mustering {
   Deadline next_probe_ = Deadline::after(kProbeEvery);
   std::map<std::int32_t, std::string> posts_;  // by rank: the key of the last one
   std::set<std::int32_t> gone_;
+  std::int32_t leader_ = -1;  // one above this rank that was found leading
 };
 
 }  // namespace

@@ -4,8 +4,11 @@
 // for the answer. The leader waits until each rank has left a post or is known to be gone, and answers all
 // with one list. Should it die, its refuge dies with it, and the next one leads. A rank is gone if its
 // process has ended, or if it holds no communicator of this lineage any more. One that is neither here nor
-// gone is waited for during half of the time; then it is left out, provided that more than half of those that
-// are not gone are here: so two parts of a job that cannot reach each other never both go on.
+// gone is waited for during half of the time of the leader, and of those who have come, whatever is over
+// first; then it is left out, provided that more than half of those that are not gone are here: so two parts
+// of a job that cannot reach each other never both go on. One that ought to lead and does not come is waited
+// for during half of the time, too; then its posts are withdrawn and the next one leads. If it comes after
+// all, it finds that another leads, and follows.
 //
 // What this is not: proof against a death between the answer and its use. Then making the new communicator
 // fails for some or all, within the deadline, and they muster again: posts and answers are numbered, so an

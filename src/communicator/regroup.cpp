@@ -29,7 +29,7 @@ Result<std::vector<Choice>> gather_choices(Communicator& parent, Choice mine) {
   call.count = 2 * all.size();
   call.dtype = DType::i64;
   call.codec = "none";
-  auto work = parent.all_reduce(call, false);
+  auto work = parent.start(call, false);
   FERRULE_RETURN_IF_ERROR(work.status());
   FERRULE_RETURN_IF_ERROR(parent.wait(**work, Deadline::never()));
   return all;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,15 +15,28 @@
 
 namespace ferrule::communicator {
 
+/// A send or a receive (point_to_point.hpp).
+struct Transfer {
+  bool sends = false;
+  std::int32_t peer = 0;  ///< receives: kAnyRank takes from anybody
+  std::uint32_t tag = 0;
+  void* data = nullptr;  ///< of a send: read only
+  std::size_t bytes = 0;
+  std::int32_t source = -1;  ///< receives, when done: who sent it
+};
+
 /// Filled in by the caller's thread when it is queued, then touched by the transport's owner only, until
 /// `done`.
 struct Work {
-  enum class Stage : std::uint8_t { queued, agreeing, running };
+  enum class Stage : std::uint8_t { queued, agreeing, weighing, running };
 
+  /// Not null: a transfer; what is about collectives stays unused.
+  std::unique_ptr<Transfer> transfer;
   executor::Job job;
   Intent intent;
   residual::Residual* residual = nullptr;
   residual::Update update;
+  std::optional<double> weight;  ///< this rank's, in a weighted mean
   std::chrono::nanoseconds timeout{0};
   bool background = false;
 

@@ -58,20 +58,21 @@ void Run::conclude(Slice& slice, const Instruction& instruction) {
 
 void Run::encode(const Slice& slice, const Instruction& instruction) const {
   const Range elements = range(slice, instruction.chunk);
-  if (instruction.copies_nothing) return keep_residual(elements);
+  if (instruction.copies_nothing) return keep_residual(slice, instruction.chunk);
   const plan::Slot& slot = job_.plan->program().slots[instruction.slot];
   codec::EncodeArgs args;
   args.terms = slice.terms;
   args.count = elements.count;
   args.dtype = job_.plan->dtype();
   args.op = job_.plan->op();
-  args.feedback = feedback(instruction, elements.begin);
+  args.feedback = feedback(instruction, job_.plan->input_begin(instruction.chunk, slice.number));
   args.noise = {
       codec::noise_key(job_.seed, job_.step, job_.tensor, static_cast<std::uint64_t>(instruction.noise_rank)),
       elements.begin};
   args.final = instruction.final;
   args.world = static_cast<std::uint32_t>(job_.plan->world());
-  args.out = slot.home == SlotHome::output ? output_at(elements.begin) : scratch_at(slice, instruction.slot);
+  args.out = slot.home == SlotHome::output ? output_of(slice, instruction.chunk)
+                                           : scratch_at(slice, instruction.slot);
   job_.plan->codec(instruction.level).encode(args);
 }
 
@@ -87,11 +88,12 @@ void Run::decode(const Slice& slice, const Instruction& instruction) const {
     args.op = job_.plan->op();
     args.finish = true;
     args.world = static_cast<std::uint32_t>(job_.plan->world());
-    args.out = output_at(elements.begin);
+    args.out = output_of(slice, instruction.chunk);
     finite = codec.decode(args);
   }
   // An exact codec does not look, and what it brings may have been lost before it.
-  if (!finite || codec.exact()) take_back_undelivered(elements);
+  if (!finite || codec.exact()) take_back_undelivered(slice, instruction.chunk);
+  if (instruction.keeps_residual) keep_residual(slice, instruction.chunk);
 }
 
 void Run::fold(const Slice& slice, const Instruction& instruction) const {
@@ -107,23 +109,24 @@ void Run::fold(const Slice& slice, const Instruction& instruction) const {
 
 // The raw codec may find its only term where it belongs.
 bool Run::decodes_nothing(const Slice& slice, const Instruction& instruction) const {
-  const std::byte* out = output_at(range(slice, instruction.chunk).begin);
+  const std::byte* out = output_of(slice, instruction.chunk);
   return instruction.copies_nothing || (slice.terms.size() == 1 && slice.terms[0].data == out);
 }
 
 bool Run::feeds_back() const { return job_.update != nullptr && job_.update->active(); }
 
-void Run::take_back_undelivered(Range elements) const {
-  if (!feeds_back()) return;
-  residual::keep_where_not_finite(output_at(elements.begin), job_.plan->dtype(), elements.count,
-                                  job_.update->before() + elements.begin,
-                                  job_.update->after() + elements.begin);
+void Run::take_back_undelivered(const Slice& slice, std::uint32_t chunk) const {
+  if (!feeds_back() || !job_.plan->contract().brings(transport_.rank(), chunk)) return;
+  const std::size_t begin = job_.plan->input_begin(chunk, slice.number);
+  residual::keep_where_not_finite(output_of(slice, chunk), job_.plan->dtype(), range(slice, chunk).count,
+                                  job_.update->before() + begin, job_.update->after() + begin);
 }
 
 // What an exact encode does, where it is left out: nothing is lost, and what was delayed stays so.
-void Run::keep_residual(Range elements) const {
+void Run::keep_residual(const Slice& slice, std::uint32_t chunk) const {
   if (!feeds_back()) return;
-  std::copy_n(job_.update->before() + elements.begin, elements.count, job_.update->after() + elements.begin);
+  const std::size_t begin = job_.plan->input_begin(chunk, slice.number);
+  std::copy_n(job_.update->before() + begin, range(slice, chunk).count, job_.update->after() + begin);
 }
 
 codec::Feedback Run::feedback(const Instruction& instruction, std::size_t begin) const {
@@ -143,12 +146,11 @@ codec::Feedback Run::feedback(const Instruction& instruction, std::size_t begin)
 Result<bool> Run::gather_terms(Slice& slice, const Instruction& instruction) {
   slice.terms.clear();
   slice.aligned_used = 0;
-  const Range elements = range(slice, instruction.chunk);
   const bool reads_raw = job_.plan->codec(instruction.level).identity();
   for (std::uint32_t i = 0; i < instruction.term_count; ++i) {
     const std::uint32_t slot = job_.plan->program().terms[instruction.first_term + i];
     if (slot == kOwnInput) {
-      slice.terms.push_back({codec::Term::Kind::plain, input_at(elements.begin)});
+      slice.terms.push_back({codec::Term::Kind::plain, input_of(slice, instruction.chunk)});
       continue;
     }
     auto here = arrived(slice, slot);
@@ -175,11 +177,12 @@ const std::byte* Run::aligned(Slice& slice, std::span<const std::byte> elements)
 }
 
 bool Run::output_is_free(const Slice& slice, std::uint32_t chunk) const {
-  if (!in_place() || slice.sends_under_way == 0) return true;
+  if (slice.sends_under_way == 0) return true;
   for (std::size_t i = 0; i < slice.send_posted.size(); ++i) {
     if (slice.send_posted[i] == 0 || slice.sends[i]->done) continue;
     const plan::Slot& slot = job_.plan->program().slots[slice.send_slots[i]];
-    if (slot.home == SlotHome::input && slot.chunk == chunk) return false;
+    if (slot.home != SlotHome::input || slot.chunk != chunk) continue;
+    if (input_of(slice, chunk) == output_of(slice, chunk)) return false;
   }
   return true;
 }

@@ -215,9 +215,9 @@ std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slo
     case SlotHome::received:
       return slice.recvs[where.index]->message.payload();
     case SlotHome::input:
-      return {input_at(elements.begin), bytes};
+      return {input_of(slice, where.chunk), bytes};
     case SlotHome::output:
-      return {output_at(elements.begin), bytes};
+      return {output_of(slice, where.chunk), bytes};
     case SlotHome::scratch:
       break;
   }
@@ -312,11 +312,13 @@ std::byte* Run::scratch_at(const Slice& slice, std::uint32_t slot) const {
   return slice.scratch + job_.plan->program().slots[slot].index * align_up(job_.plan->scratch_slot_bytes());
 }
 
-const std::byte* Run::input_at(std::size_t element) const {
+const std::byte* Run::input_of(const Slice& slice, std::uint32_t chunk) const {
+  const std::size_t element = job_.plan->input_begin(chunk, slice.number);
   return static_cast<const std::byte*>(job_.input) + element * element_bytes(job_.plan->dtype());
 }
 
-std::byte* Run::output_at(std::size_t element) const {
+std::byte* Run::output_of(const Slice& slice, std::uint32_t chunk) const {
+  const std::size_t element = job_.plan->output_begin(chunk, slice.number);
   return static_cast<std::byte*>(job_.output) + element * element_bytes(job_.plan->dtype());
 }
 

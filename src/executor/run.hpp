@@ -26,8 +26,8 @@
 
 namespace ferrule::executor {
 
-/// One collective, ready to run. `input` and `output` hold plan->count() elements; equal pointers are in
-/// place.
+/// One collective, ready to run. `input` and `output` hold plan->input_count() and output_count() elements; a
+/// chunk that lies at the same address in both is in place.
 struct Job {
   std::shared_ptr<const plan::Plan> plan;
   const void* input = nullptr;
@@ -104,17 +104,16 @@ class Run {
   std::span<const std::byte> slot_bytes(const Slice& slice, std::uint32_t slot) const;
   bool feeds_back() const;
   /// Where the output is not finite, the residual stays as it was.
-  void take_back_undelivered(plan::Range elements) const;
-  void keep_residual(plan::Range elements) const;
+  void take_back_undelivered(const Slice& slice, std::uint32_t chunk) const;
+  void keep_residual(const Slice& slice, std::uint32_t chunk) const;
   codec::Feedback feedback(const plan::Instruction& instruction, std::size_t begin) const;
   plan::Range range(const Slice& slice, std::uint32_t chunk) const;
   std::byte* scratch_at(const Slice& slice, std::uint32_t slot) const;
   void trace(Trace::Kind kind, Deadline::Clock::time_point begin, Deadline::Clock::time_point end);
   void trace_send(const Slice& slice, std::size_t index);
 
-  const std::byte* input_at(std::size_t element) const;
-  std::byte* output_at(std::size_t element) const;
-  bool in_place() const { return job_.input == job_.output; }
+  const std::byte* input_of(const Slice& slice, std::uint32_t chunk) const;
+  std::byte* output_of(const Slice& slice, std::uint32_t chunk) const;
 
   transport::Transport& transport_;
   Trace& trace_;

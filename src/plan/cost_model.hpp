@@ -42,6 +42,7 @@ Shape shape_of(const collectives::AlgorithmDesc& algorithm, const collectives::T
 
 /// One collective.
 struct Situation {
+  collectives::Collective collective = collectives::Collective::all_reduce;
   std::int32_t world = 1;
   std::size_t count = 0;          ///< elements
   std::size_t encoded_bytes = 0;  ///< of the whole tensor

@@ -6,10 +6,18 @@
 namespace ferrule::plan {
 
 std::size_t PlanCache::Hash::operator()(const Key& key) const {
-  const std::uint64_t words[] = {
-      key.count, static_cast<std::uint64_t>(key.dtype), static_cast<std::uint64_t>(key.op),
-      reinterpret_cast<std::uintptr_t>(key.codec), reinterpret_cast<std::uintptr_t>(key.algorithm)};
-  return hash_bytes(words, sizeof words);
+  const std::uint64_t words[] = {key.count,
+                                 static_cast<std::uint64_t>(key.dtype),
+                                 static_cast<std::uint64_t>(key.op),
+                                 reinterpret_cast<std::uintptr_t>(key.codec),
+                                 reinterpret_cast<std::uintptr_t>(key.algorithm),
+                                 static_cast<std::uint64_t>(key.collective),
+                                 static_cast<std::uint64_t>(key.root)};
+  std::uint64_t hash = hash_bytes(words, sizeof words);
+  for (const auto* counts : {&key.counts, &key.recv_counts}) {
+    if (!counts->empty()) hash = hash_bytes(counts->data(), counts->size() * sizeof(std::size_t), hash);
+  }
+  return hash;
 }
 
 std::shared_ptr<const Plan> PlanCache::find(const Request& request) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "plan/plan.hpp"
 
@@ -29,6 +31,10 @@ class PlanCache {
     ReduceOp op;
     const codec::Codec* codec;
     const collectives::AlgorithmDesc* algorithm;
+    collectives::Collective collective;
+    std::int32_t root;
+    std::vector<std::size_t> counts;
+    std::vector<std::size_t> recv_counts;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -41,7 +47,8 @@ class PlanCache {
   };
 
   static Key key_of(const Request& request) {
-    return {request.count, request.dtype, request.op, request.codec.get(), request.algorithm};
+    return {request.count,      request.dtype, request.op,     request.codec.get(), request.algorithm,
+            request.collective, request.root,  request.counts, request.recv_counts};
   }
 
   std::size_t capacity_;

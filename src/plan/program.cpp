@@ -17,8 +17,9 @@ using collectives::Step;
 
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, std::span<const LevelCodec> levels)
-      : schedule_(schedule), levels_(levels) {
+  Lowering(const Schedule& schedule, std::span<const LevelCodec> levels,
+           const collectives::Contract& contract)
+      : schedule_(schedule), levels_(levels), contract_(contract) {
     program_.slots.resize(schedule.slots);
     written_.resize(schedule.slots, false);
     sums_.resize(schedule.chunks);
@@ -30,6 +31,7 @@ class Lowering {
       FERRULE_RETURN_IF_ERROR(lower(step));
     }
     mark_final();
+    mark_residuals();
     leave_out_copies();
     number_scratch();
     return std::move(program_);
@@ -96,6 +98,8 @@ class Lowering {
     instruction.level = step.level;
     instruction.error = step.error;
     instruction.noise_rank = step.noise_rank;
+    // A reduce encodes a sum when it is complete, and only its root decodes it.
+    instruction.final = contract_.collective == collectives::Collective::reduce && step.from == kSum;
     set_terms(instruction, terms);
     return {};
   }
@@ -220,6 +224,22 @@ class Lowering {
     }
   }
 
+  // What is added to a sum as it is leaves nothing behind, and what was left behind before stays so.
+  void mark_residuals() {
+    for (Instruction& decode : program_.instructions) {
+      if (decode.kind != Instruction::Kind::decode) continue;
+      const auto first = program_.terms.begin() + static_cast<std::ptrdiff_t>(decode.first_term);
+      const bool takes_input =
+          std::find(first, first + decode.term_count, kOwnInput) != first + decode.term_count;
+      decode.keeps_residual =
+          takes_input && std::none_of(program_.instructions.begin(), program_.instructions.end(),
+                                      [&](const Instruction& other) {
+                                        return other.kind == Instruction::Kind::encode &&
+                                               other.chunk == decode.chunk;
+                                      });
+    }
+  }
+
   // With a raw codec a slot can be the tensor itself. The input may be sent from where it lies only if the
   // chunk's output is not a sum that this rank forms (one-shot, recursive doubling): in place, each rank
   // would wait for its peers to have read its input before it overwrites it, and so would they.
@@ -230,7 +250,7 @@ class Lowering {
         if (!slot.raw) continue;
         const bool own_input_only =
             instruction.term_count == 1 && program_.terms[instruction.first_term] == kOwnInput;
-        if (instruction.final) {
+        if (instruction.final && contract_.gets(schedule_.rank, instruction.chunk)) {
           slot.home = SlotHome::output;
         } else if (own_input_only && !is_sum_decoded(instruction.chunk)) {
           slot.home = SlotHome::input;
@@ -255,6 +275,7 @@ class Lowering {
 
   const Schedule& schedule_;
   const std::span<const LevelCodec> levels_;
+  const collectives::Contract contract_;
   Program program_;
   std::vector<bool> written_;
   std::vector<std::vector<std::uint32_t>> sums_;
@@ -265,8 +286,9 @@ class Lowering {
 
 }  // namespace
 
-Result<Program> lower(const Schedule& schedule, std::span<const LevelCodec> levels) {
-  return Lowering(schedule, levels).run();
+Result<Program> lower(const Schedule& schedule, std::span<const LevelCodec> levels,
+                      const collectives::Contract& contract) {
+  return Lowering(schedule, levels, contract).run();
 }
 
 }  // namespace ferrule::plan

@@ -40,6 +40,7 @@ struct Instruction {
   std::uint8_t level = 0;  ///< encode, decode and fold: of the codec that does it
   collectives::ErrorKept error = collectives::ErrorKept::add;
   bool final = false;           ///< encode: every rank will decode this value as its output
+  bool keeps_residual = false;  ///< decode: takes the own input, of which this rank encodes nothing
   bool copies_nothing = false;  ///< raw codec: source and destination are the same memory
   std::uint32_t chunk = 0;
   std::uint32_t slot = 0;        ///< encode, fold and send
@@ -76,6 +77,7 @@ struct LevelCodec {
 
 /// `levels`: by level, those that the schedule uses at least. An error means that the schedule breaks its own
 /// rules (a slot read before it is written, a bad number).
-Result<Program> lower(const collectives::Schedule& schedule, std::span<const LevelCodec> levels);
+Result<Program> lower(const collectives::Schedule& schedule, std::span<const LevelCodec> levels,
+                      const collectives::Contract& contract = {});
 
 }  // namespace ferrule::plan

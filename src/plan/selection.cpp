@@ -10,6 +10,7 @@ namespace ferrule::plan {
 namespace {
 
 using Applies = Candidate::Applies;
+using collectives::Collective;
 
 constexpr std::int32_t kAnyWorld = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kAnyBytes = std::numeric_limits<std::size_t>::max();
@@ -26,6 +27,7 @@ double doubling_rounds(std::int32_t world) {
   const bool power = std::has_single_bit(static_cast<std::uint32_t>(world));
   return power ? log2_up(world) : std::floor(std::log2(world)) + 2;
 }
+double half_ring_rounds(std::int32_t world) { return world - 1; }
 double ring_rounds(std::int32_t world) { return 2.0 * (world - 1); }
 // Reduce-scatter and all-gather inside, an exchange of two rounds between: of two levels.
 double hierarchical_rounds(std::int32_t) { return 4; }
@@ -42,6 +44,21 @@ constexpr Candidate kTable[] = {
     {"tree", Applies::wide_exact, kAnyWorld, kAnyBytes, tree_rounds},
     {"ring", Applies::when_named, kAnyWorld, kAnyBytes, ring_rounds},
     {"hierarchical", Applies::when_named, kAnyWorld, kAnyBytes, hierarchical_rounds},
+
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, one_round, Collective::reduce_scatter},
+    {"ring", Applies::when_named, kAnyWorld, kAnyBytes, half_ring_rounds, Collective::reduce_scatter},
+    {"hierarchical", Applies::when_named, kAnyWorld, kAnyBytes, two_rounds, Collective::reduce_scatter},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, one_round, Collective::all_gather},
+    {"ring", Applies::when_named, kAnyWorld, kAnyBytes, half_ring_rounds, Collective::all_gather},
+    {"hierarchical", Applies::when_named, kAnyWorld, kAnyBytes, two_rounds, Collective::all_gather},
+    {"tree", Applies::any, kAnyWorld, kAnyBytes, log2_up, Collective::broadcast},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, two_rounds, Collective::broadcast},
+    {"one_shot", Applies::any, kAnyWorld, 32 << 10, one_round, Collective::reduce},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, two_rounds, Collective::reduce},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, one_round, Collective::gather},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, one_round, Collective::scatter},
+    {"direct", Applies::any, kAnyWorld, kAnyBytes, one_round, Collective::all_to_all},
+    {"dissemination", Applies::any, kAnyWorld, kAnyBytes, log2_up, Collective::barrier},
 };
 
 }  // namespace
@@ -49,6 +66,7 @@ constexpr Candidate kTable[] = {
 std::span<const Candidate> selection_table() { return kTable; }
 
 bool admits(const Candidate& candidate, const Situation& situation) {
+  if (candidate.collective != situation.collective) return false;
   const bool narrow = situation.dtype == DType::f16 || situation.dtype == DType::bf16;
   const bool wide_exact = candidate.applies == Applies::wide_exact && situation.exact && !narrow;
   const bool applies = candidate.applies == Applies::any || wide_exact;
@@ -58,6 +76,7 @@ bool admits(const Candidate& candidate, const Situation& situation) {
 double rounds_of(const collectives::AlgorithmDesc& algorithm, std::int32_t world) {
   if (world == 1) return 0;
   for (const Candidate& candidate : kTable) {
+    if (candidate.collective != algorithm.collective) continue;
     if (candidate.algorithm == algorithm.name) return candidate.rounds(world);
   }
   return 2;
@@ -67,7 +86,8 @@ Result<Choice> choose_algorithm(const Situation& situation, const LinkModel& lin
   Choice best;
   for (const Candidate& candidate : kTable) {
     if (!admits(candidate, situation)) continue;
-    const collectives::AlgorithmDesc* algorithm = collectives::find_algorithm(candidate.algorithm);
+    const collectives::AlgorithmDesc* algorithm =
+        collectives::find_algorithm(candidate.algorithm, candidate.collective);
     if (algorithm == nullptr) {
       return Status(
           ErrorCode::internal,
@@ -84,6 +104,7 @@ Result<Choice> choose_algorithm(const Situation& situation, const LinkModel& lin
 std::uint32_t most_encodes(std::int32_t world, DType dtype, bool exact) {
   std::uint32_t most = 0;
   for (const Candidate& candidate : kTable) {
+    if (candidate.collective != Collective::all_reduce) continue;
     const auto* algorithm = collectives::find_algorithm(candidate.algorithm);
     Situation situation;
     situation.world = world;

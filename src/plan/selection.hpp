@@ -28,6 +28,7 @@ struct Candidate {
   std::int32_t max_world = std::numeric_limits<std::int32_t>::max();
   std::size_t max_bytes = std::numeric_limits<std::size_t>::max();  ///< of the encoded tensor
   double (*rounds)(std::int32_t world) = nullptr;  ///< messages one after another on the longest path
+  collectives::Collective collective = collectives::Collective::all_reduce;
 };
 
 std::span<const Candidate> selection_table();

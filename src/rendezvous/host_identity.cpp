@@ -42,8 +42,8 @@ HostIdentity host_identity() {
   const std::string boot = boot_id(identity.name);
   const std::string network = namespace_id("/proc/self/ns/net");
   identity.network = fmt::format("{}-{}", boot, network);
-  identity.memory =
-      fmt::format("{}-{}-{}-{}", boot, namespace_id("/proc/self/ns/ipc"), network, shared_memory_device());
+  identity.memory = fmt::format("{}-{}", boot, namespace_id("/proc/self/ns/ipc"));
+  identity.host = fmt::format("{}-{}-{}", identity.memory, network, shared_memory_device());
   return identity;
 }
 

@@ -7,6 +7,7 @@ namespace ferrule::rendezvous {
 
 struct HostIdentity {
   std::string name;     ///< host name
+  std::string host;     ///< equal for processes that can share memory, and reach each other by loopback
   std::string memory;   ///< equal for processes that can share memory
   std::string network;  ///< equal for processes that reach each other by loopback
 };

@@ -18,14 +18,14 @@ namespace {
 struct Hello {
   std::string version;
   std::int64_t size = 0;
-  transport::Peer peer;
+  Peer peer;
   std::string network;         // equal where loopback reaches
   std::uint64_t identity = 0;  // random: tells two processes apart that claim one rank
 
   std::string encode() const {
     return pack({version, std::to_string(size), peer.host, peer.host_id, std::to_string(peer.pid),
                  peer.address, network, std::to_string(identity), std::to_string(peer.start_ticks),
-                 std::to_string(peer.pid_namespace)});
+                 std::to_string(peer.pid_namespace), peer.memory_id});
   }
   /// "rank 1 (host b, pid 4711)"
   std::string describe(std::int32_t rank) const {
@@ -33,9 +33,9 @@ struct Hello {
   }
 };
 
-transport::Peer peer_here(const HostIdentity& host, const std::string& address) {
-  const auto process = transport::ProcessIdentity::of_this_process();
-  return {host.name, host.memory, ::getpid(), address, process.start_ticks, process.pid_namespace};
+Peer peer_here(const HostIdentity& host, const std::string& address) {
+  const auto process = ProcessIdentity::of_this_process();
+  return {host.name, host.host, ::getpid(), address, process.start_ticks, process.pid_namespace, host.memory};
 }
 
 template <class T>
@@ -47,13 +47,14 @@ bool read_number(const std::string& text, T& value) {
 Result<Hello> decode_hello(std::int32_t rank, const std::string& bytes) {
   const auto fields = unpack(bytes);
   Hello hello;
-  bool good = fields.ok() && fields->size() == 10;
+  bool good = fields.ok() && fields->size() == 11;
   if (good) {
     const auto& f = *fields;
     hello = Hello{f[0], 0, {f[2], f[3], 0, f[5]}, f[6], 0};
     good = read_number(f[1], hello.size) && read_number(f[4], hello.peer.pid) &&
            read_number(f[7], hello.identity) && read_number(f[8], hello.peer.start_ticks) &&
            read_number(f[9], hello.peer.pid_namespace);
+    hello.peer.memory_id = f[10];
   }
   if (good) return hello;
   return Status(ErrorCode::mismatch,
@@ -133,13 +134,13 @@ Status claim_conflict(const Gathering& gathering, const Hello& mine, const std::
   return status;
 }
 
-Result<transport::Membership> make_membership(const JoinRequest& request, const Hello& mine,
-                                              const std::vector<std::string>& values) {
+Result<Membership> make_membership(const JoinRequest& request, const Hello& mine,
+                                   const std::vector<std::string>& values) {
   if (values.size() != static_cast<std::size_t>(request.size)) {
     return Status(ErrorCode::mismatch, fmt::format("{} says that there are {} ranks, rank 0 says {}",
                                                    mine.describe(request.rank), request.size, values.size()));
   }
-  transport::Membership membership;
+  Membership membership;
   membership.rank = request.rank;
   membership.interface = request.interface;
   for (std::int32_t rank = 0; rank < request.size; ++rank) {
@@ -160,12 +161,12 @@ Result<transport::Membership> make_membership(const JoinRequest& request, const 
 
 }  // namespace
 
-Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline) {
+Result<Membership> join(Store& store, const JoinRequest& request, Deadline deadline) {
   const Result<Hello> hello = hello_of_this_rank(request);
   if (!hello.ok()) return hello.status();
   const Hello& mine = *hello;
   Gathering gathering{store, "hello", request.rank, request.size, deadline, {}};
-  transport::Membership met;  // those whose hello is here, from rank 0 on
+  Membership met;  // those whose hello is here, from rank 0 on
   met.rank = request.rank;
   gathering.check = [&](std::int32_t rank, const std::string& value) {
     FERRULE_RETURN_IF_ERROR(check_hello(mine, rank, value));
@@ -192,13 +193,13 @@ Result<transport::Membership> join(Store& store, const JoinRequest& request, Dea
   return values.status();
 }
 
-Status look_for_deaths(const transport::Membership& membership) {
-  const auto self = transport::ProcessIdentity::of_this_process();
-  const std::string here = host_identity().memory;
+Status look_for_deaths(const Membership& membership) {
+  const auto self = ProcessIdentity::of_this_process();
+  const std::string here = host_identity().host;
   for (std::int32_t rank = 0; rank < membership.size(); ++rank) {
-    const transport::Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
-    const transport::ProcessIdentity process{peer.pid, peer.start_ticks, peer.pid_namespace};
-    if (peer.host_id != here || process == self || !transport::has_ended(process, self)) continue;
+    const Peer& peer = membership.peers[static_cast<std::size_t>(rank)];
+    const ProcessIdentity process{peer.pid, peer.start_ticks, peer.pid_namespace};
+    if (peer.host_id != here || process == self || !ferrule::has_ended(process, self)) continue;
     return Status(
         ErrorCode::peer_lost,
         fmt::format("{} is lost: its process has ended while ranks were meeting", membership.describe(rank)));
@@ -206,8 +207,8 @@ Status look_for_deaths(const transport::Membership& membership) {
   return Status();
 }
 
-transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
-                                  Deadline deadline, std::function<Status()> lost) {
+Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size, Deadline deadline,
+                       std::function<Status()> lost) {
   return [store = std::move(store), rank, size, deadline, lost = std::move(lost), turn = 0](
              std::string_view name, std::string_view mine) mutable {
     Gathering gathering{*store, fmt::format("exchange/{}/{}", turn++, name), rank, size, deadline, {}};

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/deadline.hpp"
+#include "base/membership.hpp"
+#include "base/process.hpp"
 #include "base/secret_key.hpp"
 #include "ferrule/status.hpp"
 #include "rendezvous/store.hpp"
-#include "transport/liveness.hpp"
-#include "transport/registry.hpp"
 
 namespace ferrule::rendezvous {
 
@@ -32,13 +32,13 @@ struct JoinRequest {
 /// that can still be told: `timeout`: which ranks did not arrive. `mismatch`: world sizes or versions that
 /// differ, or two processes that claim one rank, naming both. `system`: a rank on another host that offers a
 /// loopback address.
-Result<transport::Membership> join(Store& store, const JoinRequest& request, Deadline deadline);
+Result<Membership> join(Store& store, const JoinRequest& request, Deadline deadline);
 
 /// For transports to give each other their addresses. All ranks must call it in the same order.
-transport::Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size,
-                                  Deadline deadline, std::function<Status()> lost = {});
+Exchange make_exchange(std::shared_ptr<Store> store, std::int32_t rank, std::int32_t size, Deadline deadline,
+                       std::function<Status()> lost = {});
 
 /// `peer_lost` once one of them on this host has ended; see Gathering::lost.
-Status look_for_deaths(const transport::Membership& membership);
+Status look_for_deaths(const Membership& membership);
 
 }  // namespace ferrule::rendezvous

@@ -98,7 +98,7 @@ Result<Meeting> meet_in_group(const Gathered& gathered, Deadline deadline) {
   auto store = group_store(gathered, gathered.secret);
   JoinRequest request{party.rank, party.size, interface->address, interface->name, {}, gathered.secret};
   if (settings::text("FERRULE_SOCKET_IFNAME").empty()) request.loopback = loopback_interface();
-  Result<transport::Membership> membership = join(*store, request, deadline);
+  Result<Membership> membership = join(*store, request, deadline);
   if (!membership.ok()) return membership.status();
   // From here on with a key that no other group has had, so that nothing of theirs is taken for this one's.
   if (membership->link_key) store = group_store(gathered, membership->link_key->derive("exchange", {}));

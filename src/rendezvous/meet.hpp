@@ -6,19 +6,19 @@
 #include <string_view>
 
 #include "base/deadline.hpp"
+#include "base/membership.hpp"
 #include "ferrule/status.hpp"
 #include "rendezvous/launcher.hpp"
 #include "rendezvous/store.hpp"
-#include "transport/registry.hpp"
 
 namespace ferrule::rendezvous {
 
 /// Let go of it once the communicator is made: a server that still has clients when its process ends waits
 /// for them (2 s at most).
 struct Meeting {
-  transport::Membership membership;
-  transport::Exchange exchange;  ///< holds the store
-  std::string where;             ///< e.g. "tcp://10.0.0.1:29400"
+  Membership membership;
+  Exchange exchange;  ///< holds the store
+  std::string where;  ///< e.g. "tcp://10.0.0.1:29400"
 };
 
 /// Meets the others of a launcher's world. May be called again for the next communicator, by all ranks in the

@@ -1,7 +1,5 @@
 #include "transport/registry.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -28,18 +26,6 @@ const TransportDesc* find_transport(std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const auto& desc) { return desc.name == name; });
   return found == all.end() ? nullptr : &*found;
-}
-
-bool Membership::single_host() const {
-  return std::all_of(peers.begin(), peers.end(),
-                     [&](const Peer& peer) { return peer.host_id == peers.front().host_id; });
-}
-
-std::string Membership::describe(std::int32_t rank_of) const {
-  if (rank_of < 0 || rank_of >= size()) return fmt::format("rank {}", rank_of);
-  const Peer& peer = peers[static_cast<std::size_t>(rank_of)];
-  return fmt::format("rank {} (host {}, pid {})", rank_of, peer.host.empty() ? "unknown" : peer.host,
-                     peer.pid);
 }
 
 }  // namespace ferrule::transport

@@ -17,7 +17,7 @@ class Plan:
     hold_s: float = 0.0  # how long a pause lasts
     hosts: list[int] = field(default_factory=list)  # rank -> network namespace; empty: this one
     fault: str = ""  # FERRULE_FAULT
-    timeout_ms: int = 1500
+    timeout_ms: int = 10_000
 
     def describe(self) -> str:
         text = f"seed {self.seed}: {self.scenario}, {self.ranks} ranks over {self.path or 'auto'}, rank {self.victim}"
@@ -48,6 +48,8 @@ WEIGHTS = {
     "cut": 5,  # its host's interface goes down
 }
 NEEDS_NAMESPACES = ("kill_remote", "cut")
+# A short limit makes these quick. Where no timeout is to be expected, a busy machine shall not cause one.
+ENDS_BY_TIMEOUT = ("stop", "drop", "cut")
 FAULTS = ("drop", "delay", "corrupt_header", "corrupt_payload", "truncate")
 
 
@@ -75,6 +77,8 @@ def make_plan(seed: int, only: str = "") -> Plan:
         plan.fault += f",seed={seed}" if scenario == "corrupt_payload" else ""
         plan.fault += f",ms={draw.randint(5, 200)}" if scenario == "delay" else ""
         plan.steps = max(plan.steps, 12)
+    if scenario in ENDS_BY_TIMEOUT:
+        plan.timeout_ms = 1500
     if scenario in NEEDS_NAMESPACES:
         plan.path = "tcp" if plan.path == "shm" else plan.path
         first = draw.randint(1, ranks - 1)

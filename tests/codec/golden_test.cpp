@@ -49,8 +49,8 @@ void write_file(const std::filesystem::path& path, const std::vector<std::byte>&
 
 std::vector<std::string> golden_specs() {
   std::vector<std::string> specs = codec_names();
-  for (const char* spec :
-       {"int4:round=stochastic", "int8:round=stochastic", "int4:block=32", "int4:block=1024"}) {
+  for (const char* spec : {"int4:round=stochastic", "int8:round=stochastic", "int4:block=32",
+                           "int4:block=1024", "topk:k=8,block=256", "topk:k=64,block=256,value=int8"}) {
     specs.emplace_back(spec);
   }
   return specs;

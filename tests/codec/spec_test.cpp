@@ -22,6 +22,11 @@ TEST(Spec, DefaultsAreSpelledOut) {
   EXPECT_EQ(canonical("int2:round=stochastic"), "int2:block=128,round=stochastic");
   EXPECT_EQ(canonical("fp16"), "fp16:block=128");
   EXPECT_EQ(canonical("bf16"), "bf16");
+  EXPECT_EQ(canonical("topk"), "topk:k=16,block=1024,value=bf16");
+  EXPECT_EQ(canonical("topk:block=256"), "topk:k=4,block=256,value=bf16");
+  EXPECT_EQ(canonical("topk:value=int8,ratio=0.01,block=4096"), "topk:k=41,block=4096,value=int8");
+  EXPECT_EQ(canonical("topk:ratio=1e-9"), "topk:k=1,block=1024,value=bf16");
+  EXPECT_EQ(canonical("topk:ratio=0.5,block=256"), "topk:k=128,block=256,value=bf16");
 }
 
 TEST(Spec, ErrorsNameTheBadWordAndWhatIsAllowed) {
@@ -42,6 +47,16 @@ TEST(Spec, ErrorsNameTheBadWordAndWhatIsAllowed) {
   expect_error("int4:round=up", {"'up'", "nearest", "stochastic"});
   expect_error("fp16:round=nearest", {"'round'", "block"});
   expect_error("bf16:block=64", {"'block'", "none"});
+  expect_error("topk:block=128", {"'128'", "power of two", "256", "4096"});
+  expect_error("topk:block=768", {"'768'", "power of two"});
+  expect_error("topk:k=0", {"'0'", "1 to 512"});
+  expect_error("topk:k=129,block=256", {"'129'", "1 to 128"});
+  expect_error("topk:k=16,ratio=0.1", {"k and ratio"});
+  expect_error("topk:ratio=0.6", {"'0.6'", "0.5"});
+  expect_error("topk:ratio=nan", {"'nan'", "0.5"});
+  expect_error("topk:ratio=1/64", {"'1'", "0.015625"});
+  expect_error("topk:value=fp16", {"'fp16'", "bf16", "int8"});
+  expect_error("topk:keep=3", {"'keep'", "k, ratio, block, value"});
   expect_error("", {"name"});
   expect_error("INT4", {"lower-case"});
   expect_error("int4:block", {"'block'", "'='"});
@@ -50,7 +65,7 @@ TEST(Spec, ErrorsNameTheBadWordAndWhatIsAllowed) {
 TEST(Spec, NamesAreUniqueAndMakeCodecs) {
   const std::vector<std::string> names = codec_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-  EXPECT_GE(names.size(), 9u);
+  EXPECT_GE(names.size(), 11u);
   for (const std::string& name : names) EXPECT_TRUE(make_codec(name).ok()) << name;
 }
 

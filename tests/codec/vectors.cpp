@@ -108,6 +108,10 @@ std::vector<std::string> specs_under_test() {
       specs.push_back(std::string(name) + ":block=" + block + ",round=stochastic");
     }
   }
+  for (const char* kept : {"k=1,block=512", "k=8,block=256", "k=64,block=256", "k=64", "k=64,block=4096"}) {
+    specs.push_back(std::string("topk:") + kept);
+    specs.push_back(std::string("topk:") + kept + ",value=int8");
+  }
   for (const char* name : {"int3:block=96", "int2:block=1024,round=stochastic", "int7:block=32"}) {
     specs.emplace_back(name);
   }

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "collectives/mutations.hpp"
 #include "collectives/schedule.hpp"
 #include "collectives/topologies.hpp"
 #include "collectives/verify.hpp"
@@ -15,75 +15,6 @@ namespace ferrule::collectives {
 namespace {
 
 using Schedules = std::vector<Schedule>;
-
-// Returns false where the mutation would change nothing.
-struct Mutation {
-  const char* name;
-  bool (*apply)(Schedule& schedule, std::size_t index);
-};
-
-bool encodes(const Step& step) {
-  return step.operation == Operation::encode || step.operation == Operation::hop;
-}
-bool moves(const Step& step) {
-  return step.operation == Operation::send || step.operation == Operation::recv;
-}
-
-const Mutation kMutations[] = {
-    {"remove",
-     [](Schedule& schedule, std::size_t index) {
-       schedule.steps.erase(schedule.steps.begin() + static_cast<std::ptrdiff_t>(index));
-       return true;
-     }},
-    {"repeat",
-     [](Schedule& schedule, std::size_t index) {
-       const Step step = schedule.steps[index];
-       // The sum may be stored only once, but it may be read twice by nobody else: every repetition is a
-       // fault.
-       schedule.steps.insert(schedule.steps.begin() + static_cast<std::ptrdiff_t>(index), step);
-       return true;
-     }},
-    {"next chunk",
-     [](Schedule& schedule, std::size_t index) {
-       schedule.steps[index].chunk = (schedule.steps[index].chunk + 1) % schedule.chunks;
-       return schedule.chunks > 1;
-     }},
-    {"next slot",
-     [](Schedule& schedule, std::size_t index) {
-       std::uint32_t& slot = schedule.steps[index].slot;
-       if (slot >= schedule.slots) return false;
-       slot = (slot + 1) % schedule.slots;
-       return schedule.slots > 1;
-     }},
-    {"next peer",
-     [](Schedule& schedule, std::size_t index) {
-       Step& step = schedule.steps[index];
-       if (!moves(step)) return false;
-       step.peer = (step.peer + 1) % schedule.world;
-       return true;
-     }},
-    {"another level",
-     [](Schedule& schedule, std::size_t index) {
-       Step& step = schedule.steps[index];
-       if (!encodes(step) && step.operation != Operation::recv) return false;
-       step.level = step.level == 0 ? 1 : 0;
-       return true;
-     }},
-    {"drop the error",
-     [](Schedule& schedule, std::size_t index) {
-       Step& step = schedule.steps[index];
-       if (!encodes(step) || step.error == ErrorKept::none) return false;
-       step.error = ErrorKept::none;
-       return true;
-     }},
-    {"charge the error",
-     [](Schedule& schedule, std::size_t index) {
-       Step& step = schedule.steps[index];
-       if (!encodes(step) || step.error == ErrorKept::charge) return false;
-       step.error = ErrorKept::charge;
-       return true;
-     }},
-};
 
 class MutatedAlgorithm : public testing::TestWithParam<AlgorithmDesc> {};
 
@@ -99,7 +30,7 @@ TEST_P(MutatedAlgorithm, IsAlwaysRefused) {
     ASSERT_TRUE(verify(right).ok());
     for (std::size_t rank = 0; rank < right.size(); ++rank) {
       for (std::size_t index = 0; index < right[rank].steps.size(); ++index) {
-        for (const Mutation& mutation : kMutations) {
+        for (const test::Mutation& mutation : test::kMutations) {
           Schedules wrong = right;
           if (!mutation.apply(wrong[rank], index)) continue;
           EXPECT_FALSE(verify(wrong).ok())

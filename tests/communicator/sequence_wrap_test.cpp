@@ -61,7 +61,7 @@ Call call_of(std::vector<float>& data) {
 }
 
 Status reduce(Communicator& comm, std::vector<float>& data) {
-  auto work = comm.all_reduce(call_of(data), false);
+  auto work = comm.start(call_of(data), false);
   FERRULE_RETURN_IF_ERROR(work.status());
   return comm.wait(**work, Deadline::never());
 }
@@ -87,7 +87,7 @@ TEST(SequenceWrap, ManyUnderWayAtOnce) {
     std::vector<std::vector<float>> data(30, std::vector<float>(20000, static_cast<float>(rank)));
     std::vector<std::shared_ptr<Work>> works;
     for (auto& each : data) {
-      auto work = comm.all_reduce(call_of(each), true);
+      auto work = comm.start(call_of(each), true);
       ASSERT_TRUE(work.ok()) << work.status().text();
       works.push_back(*work);
     }

@@ -2,8 +2,10 @@
 // dies) or, where a real death is needed, processes.
 #include <signal.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "core/world.hpp"
 
@@ -95,6 +97,45 @@ TEST(Shrink, AMinorityDoesNotGoOnAndMayTryAgain) {
     auto smaller = comm.shrink();
     ASSERT_TRUE(smaller.ok()) << smaller.status().text();
     EXPECT_EQ(sum_over(*smaller, 1), 2);
+  });
+}
+
+/// Of three ranks one lives and never comes; of the others one comes first.
+void shrink_without(int away, int first) {
+  auto comms = make_world(3, with_timeout(6s));
+  std::promise<void> over;
+  const std::shared_future<void> is_over = over.get_future();
+  std::atomic<int> still_there = 2;
+  on_all_ranks(comms, [&](int rank, Communicator& comm) {
+    if (rank == away) return is_over.wait();
+    if (rank != first) std::this_thread::sleep_for(700ms);
+    auto smaller = comm.shrink();
+    if (--still_there == 0) over.set_value();
+    ASSERT_TRUE(smaller.ok()) << "without " << away << ", first " << first << ": " << smaller.status().text();
+    EXPECT_EQ(smaller->size(), 2);
+    EXPECT_EQ(sum_over(*smaller, 1), 2);
+  });
+}
+
+TEST(Shrink, WithoutALiveRankTheOthersGoOnWhoeverComesFirst) {
+  std::vector<std::thread> worlds;  // which mostly wait
+  for (int away = 0; away < 3; ++away) {
+    for (int first = 0; first < 3; ++first) {
+      if (first != away) worlds.emplace_back(shrink_without, away, first);
+    }
+  }
+  for (std::thread& world : worlds) world.join();
+}
+
+TEST(Shrink, OneThatOughtToLeadAndComesLateFollows) {
+  auto comms = make_world(3, with_timeout(5s));
+  on_all_ranks(comms, [&](int rank, Communicator& comm) {
+    if (rank == 0) std::this_thread::sleep_for(2900ms);  // the others have given it up, and wait for it still
+    auto smaller = comm.shrink();
+    ASSERT_TRUE(smaller.ok()) << smaller.status().text();
+    EXPECT_EQ(smaller->size(), 3);
+    EXPECT_EQ(smaller->rank(), rank);
+    EXPECT_EQ(sum_over(*smaller, 1), 3);
   });
 }
 

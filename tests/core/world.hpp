@@ -131,6 +131,7 @@ inline std::vector<std::string> all_codecs() {
   std::vector<std::string> codecs = split_names(ferruleCodecNames());
   codecs.push_back("int4:round=stochastic");
   codecs.push_back("int8:block=32");
+  codecs.push_back("topk:k=30,block=256,value=int8");
   return codecs;
 }
 

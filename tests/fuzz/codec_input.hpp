@@ -48,6 +48,9 @@ inline const std::vector<std::string>& all_codecs() {
         const std::string stochastic = std::string(block) + ",round=stochastic";
         if (takes(name, stochastic.c_str())) all->push_back(name + ":" + stochastic);
       }
+      for (const char* kept : {"k=1,block=4096", "k=40,block=256", "k=40,value=int8", "value=int8"}) {
+        if (takes(name, kept)) all->push_back(name + ":" + kept);
+      }
     }
     return all;
   }();

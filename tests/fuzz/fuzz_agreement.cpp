@@ -12,6 +12,7 @@
 #include "communicator/control.hpp"
 #include "communicator/identity_check.hpp"
 #include "communicator/roll_call.hpp"
+#include "communicator/weights.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/require.hpp"
 #include "support/silent_transport.hpp"
@@ -61,6 +62,7 @@ class Session {
         control_(wire_, kCommunicator, [this](const ControlMessage& message) { hand_on(message); }),
         agreement_(control_, membership_, sequence_),
         identity_check_(control_, membership_),
+        weights_(control_, membership_),
         roll_call_(control_, membership_) {
     wire_.on_send = [this](const transport::Send& send) { check_send(send, membership_.size()); };
   }
@@ -78,7 +80,8 @@ class Session {
     intent_ = {sequence_, plan->fingerprint(), plan, {}, input_.pick(4) == 0};
     agreement_.begin(intent_);
     roll_call_.begin(sequence_);
-    identity_check_.begin(sequence_, intent_.identity);
+    identity_check_.begin("all_reduce", sequence_, intent_.identity);
+    weights_.begin(sequence_, 1.0);
   }
 
   void hand_on(const ControlMessage& message) {
@@ -88,15 +91,23 @@ class Session {
         return agreement_.take(message);
       case ControlType::hash:
         return identity_check_.take(message);
+      case ControlType::weights:
+        return weights_.take(message);
       case ControlType::ask:
       case ControlType::here:
       case ControlType::missing:
         return roll_call_.take(message);
+      case ControlType::offer:
+      case ControlType::wants:
+      case ControlType::piece:
+      case ControlType::took:
+      case ControlType::refuse:
+        return;  // of sends and receives, which have no part in this
     }
   }
 
   void step() {
-    switch (input_.pick(10)) {
+    switch (input_.pick(11)) {
       case 0: {
         const auto agreed = agreement_.step();
         if (agreed.ok() && *agreed && !intent_.agreed_before) check_all_said(ControlType::agree);
@@ -104,6 +115,7 @@ class Session {
       }
       case 1:
         agreement_.finish(sequence_);
+        weights_.finish(sequence_);
         identity_check_.finish(sequence_++);
         return begin();
       case 2:
@@ -114,7 +126,12 @@ class Session {
         if (equal.ok() && *equal) check_all_said(ControlType::hash);
         return check_error(equal);
       }
-      case 4:
+      case 4: {
+        const auto weighed = weights_.step();
+        if (weighed.ok() && *weighed) FERRULE_REQUIRE(weights_.sum() > 0);
+        return check_error(weighed);
+      }
+      case 5:
         if (input_.flag()) roll_call_.start();
         if (roll_call_.step()) (void)roll_call_.missing_on_hosts();
         (void)roll_call_.arrived();
@@ -175,6 +192,7 @@ class Session {
   ControlPlane control_;
   Agreement agreement_;
   IdentityCheck identity_check_;
+  WeightExchange weights_;
   RollCall roll_call_;
   Intent intent_;
   /// What came in, by sequence: type, source, round, identity, and whether its sender has heard of equals

@@ -59,9 +59,9 @@ std::string any_field(Input& input) { return std::string(input.text(input.pick(2
 // What a rank says of itself, with some of its fields as they should be.
 std::string any_hello(Input& input, std::int32_t size) {
   if (input.pick(8) == 0) return any_field(input);
-  std::vector<std::string> fields = {"1",    std::to_string(size), "host", "id",
-                                     "4711", "10.0.0.1",           "net",  "99"};
-  const std::uint8_t wrong = input.take<std::uint8_t>();
+  std::vector<std::string> fields = {
+      "1", std::to_string(size), "host", "id", "4711", "10.0.0.1", "net", "99", "1", "1", "mem"};
+  const std::uint16_t wrong = input.take<std::uint16_t>();
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (((wrong >> i) & 1U) != 0) fields[i] = any_field(input);
   }

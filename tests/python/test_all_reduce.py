@@ -148,3 +148,20 @@ def test_a_sole_rank():
     (comm,) = ferrule.Communicator.local(1)
     with comm:
         numpy.testing.assert_array_equal(comm.all_reduce(gaussian(0)), gaussian(0))
+
+
+def test_a_mean_with_weights():
+    """As docs/fault_tolerance.md shows it; then a weight that is none, which all ranks hear of."""
+
+    def body(comm):
+        values = numpy.full(1000, comm.rank, numpy.float32)
+        comm.all_reduce(values, op="avg", weight=comm.rank + 1)
+        with pytest.raises(ferrule.FerruleError, match="weight of rank 2 .* is -1") as caught:
+            comm.all_reduce(values.copy(), op="avg", weight=-1 if comm.rank == 2 else 1)
+        assert caught.value.code == "invalid_argument"
+        work = comm.all_reduce_async(values.copy(), op="avg", weight=1)
+        assert work.wait() == pytest.approx(values)
+        return values
+
+    for values in run_threads(3, body):
+        assert values == pytest.approx(numpy.full(1000, (0 * 1 + 1 * 2 + 2 * 3) / 6))

@@ -85,6 +85,22 @@ def test_residual_values():
         with pytest.raises(ferrule.FerruleError):
             residual.assign(wrong)
     assert len(ferrule.Residual(0).numpy()) == 0
+    residual.assign(numpy.full(2, 9, numpy.float32), start=2)
+    assert residual.numpy().tolist() == [0, 1, 9, 9] and residual.numpy(1, 2).tolist() == [1, 9]
+    residual.scale(0.5)
+    assert residual.numpy(start=2).tolist() == [4.5, 4.5]
+    other = ferrule.Residual(4)
+    other.copy_from(residual)
+    residual.scale(0)
+    assert other.numpy().tolist() == [0, 0.5, 4.5, 4.5]
+    for call in (
+        lambda: residual.numpy(3, 2),
+        lambda: residual.numpy(5),
+        lambda: residual.assign(numpy.zeros(2, numpy.float32), start=3),
+        lambda: residual.copy_from(ferrule.Residual(3)),
+    ):
+        with pytest.raises(ferrule.FerruleError):
+            call()
 
 
 @pytest.mark.parametrize("algo", ("direct", "ring", "tree"))

@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import pathlib
 import signal
+import time
 
 import ferrule
 import pytest
@@ -76,6 +78,28 @@ def test_ctrl_c_ends_a_wait(where):
     process.send_signal(signal.SIGINT)
     ((status, out, err),) = finish([process], deadline_s=20)
     assert (status, out) == (0, "interrupted\n"), err
+
+
+@pytest.mark.skipif("ucx" not in ferrule.transports(), reason="this build has no UCX transport")
+def test_ctrl_c_leaves_no_process_and_no_file():
+    """A terminal interrupts all processes of a job at once."""
+    before = ucx_files()
+    port = free_port()
+    processes = [start_process(WORKERS / "looping.py", rank=rank, size=3, port=port) for rank in range(3)]
+    for process in processes:
+        assert process.stdout.readline() == "reducing\n"
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    for status, _, err in finish(processes, deadline_s=30):
+        assert status != 0 and ("KeyboardInterrupt" in err or "aborted" in err or "peer_lost" in err), err
+    deadline = time.monotonic() + 10  # for those of other programs, which go by themselves
+    while ucx_files() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not ucx_files() - before
+
+
+def ucx_files():
+    return {path for path in pathlib.Path("/dev/shm").glob("ucx*")}
 
 
 def test_info_module():

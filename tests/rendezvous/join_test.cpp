@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
-using Memberships = std::vector<Result<transport::Membership>>;
+using Memberships = std::vector<Result<Membership>>;
 
 JoinRequest request(std::int32_t rank, std::int32_t size) { return {rank, size, "10.0.0.1", "eth0", "1.0"}; }
 
@@ -69,13 +69,13 @@ TEST(Join, AllRanksHaveTheSameMembership) {
     const Memberships all = join_all(store, requests(size), seconds(60));
     for (std::int32_t rank = 0; rank < size; ++rank) {
       ASSERT_TRUE(all[rank].ok()) << all[rank].status().text();
-      const transport::Membership& one = *all[rank];
+      const Membership& one = *all[rank];
       EXPECT_EQ(one.rank, rank);
       ASSERT_EQ(one.size(), size);
       EXPECT_NE(one.communicator, 0u);
       EXPECT_EQ(one.communicator, all[0]->communicator);
       EXPECT_EQ(one.interface, "eth0");
-      for (const transport::Peer& peer : one.peers) {
+      for (const Peer& peer : one.peers) {
         EXPECT_EQ(peer.pid, ::getpid());
         EXPECT_EQ(peer.address, "10.0.0.1");
         EXPECT_EQ(peer.host_id, one.peers[0].host_id);
@@ -143,7 +143,7 @@ TEST(Join, NumbersThatAreNoneAreRefused) {
   for (const char* number : {"", "x", "1x", "99999999999999999999999"}) {
     MemoryStore store;
     ASSERT_TRUE(
-        store.set("hello/1", pack({"1.0", "2", "b", "id", number, "10.0.0.2", "net", "7", "1", "1"})).ok());
+        store.set("hello/1", pack({"1.0", "2", "b", "id", number, "10.0.0.2", "net", "7", "1", "1", "m"})).ok());
     const auto result = join(store, request(0, 2), Deadline::after(seconds(5)));
     ASSERT_EQ(result.status().code(), ErrorCode::mismatch) << number;
     EXPECT_THAT(result.status().text(), HasSubstr("cannot be read"));

@@ -164,10 +164,30 @@ void leave(const RankProcess& process) {
 }
 
 /// Rank 1 dies while the others send to it and wait for it.
+/// Until every other rank has said a word.
+void await_all(Player& player, std::uint32_t sequence) {
+  std::vector<Recv> recvs;
+  for (std::int32_t peer = 0; peer < player.ranks(); ++peer) {
+    if (peer != player.rank()) recvs.push_back(player.recv(peer, sequence, 1));
+  }
+  std::vector<Recv*> list;
+  for (auto& recv : recvs) list.push_back(&recv);
+  player.post({}, list);
+  player.expect([&] { return std::ranges::all_of(recvs, [](const Recv& recv) { return recv.done; }); });
+}
+
 void die(const RankProcess& process) {
   auto player = Player::connect(process);
   exchange_one(player, 0, 1000);
-  if (player.rank() == 1) ::kill(::getpid(), SIGKILL);
+  if (player.rank() == 1) {
+    await_all(player, 100);  // a rank that is still exchanging would miss what is expected of it
+    ::kill(::getpid(), SIGKILL);
+  }
+  const std::vector<std::byte> word(1);
+  auto done = player.send(1, 100, word);
+  Send* const words[] = {&done};
+  player.post(words, {});
+  player.expect([&] { return done.done; });
   const std::vector<std::byte> payload(64512);
   std::vector<Send> sends(64, player.send(1, 1, payload));
   std::vector<Send*> send_list;

@@ -8,6 +8,11 @@ ferrule_test(NAME transport_ucx_link_proof_test SOURCES ucx_link_proof_test.cpp 
 ferrule_test(NAME transport_ucx_peer_address_test SOURCES ucx_peer_address_test.cpp USES ferrule_transport
              LABELS transport ucx TIMEOUT 120)
 
+ferrule_test(NAME transport_ucx_abort_guard_test SOURCES ucx_abort_guard_test.cpp USES ferrule_transport
+             LABELS transport ucx)
+ferrule_test(NAME transport_ucx_orphans_test SOURCES ucx_orphans_test.cpp USES ferrule_transport
+             LABELS transport ucx)
+
 # UCX's hooks in libc call functions that ThreadSanitizer intercepts while a thread is half gone: it crashes.
 set(ucx_environment "")
 if(FERRULE_SANITIZE MATCHES "thread")

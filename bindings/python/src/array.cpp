@@ -64,7 +64,10 @@ void check_writable(nb::handle object, const std::string& what) {
 
 }  // namespace
 
-ArrayView import_array(nb::handle object, Access access, const char* what) {
+namespace {
+
+// All but the element type.
+ArrayView import_any(nb::handle object, Access access, const char* what) {
   ArrayView view;
   check_no_gradient(object, what);
   if (!nb::try_cast<Anything>(object, view.owner, false)) {
@@ -77,19 +80,32 @@ ArrayView import_array(nb::handle object, Access access, const char* what) {
     fail(ErrorCode::unsupported, std::string(what) + " is not in host memory (DLPack device type " +
                                      std::to_string(device) + "); copy it to the CPU first");
   }
-  const std::optional<DType> dtype = to_dtype(array.dtype());
-  if (!dtype) {
-    fail(ErrorCode::unsupported, std::string(what) + " has an element type that is not supported (" +
-                                     describe(array.dtype()) +
-                                     "); use float32, float64, float16, bfloat16, int32, int64 or uint8");
-  }
   if (array.size() > 0 && !is_contiguous(array)) {
     fail(ErrorCode::invalid_argument,
          std::string(what) + " is not contiguous in C order; pass a contiguous copy");
   }
   if (access == Access::write) check_writable(object, what);
+  return view;
+}
+
+}  // namespace
+
+ArrayView import_array(nb::handle object, Access access, const char* what) {
+  ArrayView view = import_any(object, access, what);
+  const std::optional<DType> dtype = to_dtype(view.owner.dtype());
+  if (!dtype) {
+    fail(ErrorCode::unsupported, std::string(what) + " has an element type that is not supported (" +
+                                     describe(view.owner.dtype()) +
+                                     "); use float32, float64, float16, bfloat16, int32, int64 or uint8");
+  }
   // The constness was checked: a writable import of the same object succeeded.
-  view.tensor = TensorView(const_cast<void*>(array.data()), array.size(), *dtype);
+  view.tensor = TensorView(const_cast<void*>(view.owner.data()), view.owner.size(), *dtype);
+  return view;
+}
+
+ArrayView import_bytes(nb::handle object, Access access, const char* what) {
+  ArrayView view = import_any(object, access, what);
+  view.tensor = TensorView(const_cast<void*>(view.owner.data()), view.owner.nbytes(), DType::u8);
   return view;
 }
 

@@ -19,5 +19,7 @@ enum class Access { read, write };
 /// Throws Failure when the object is no array, is not contiguous host memory, has another element type, or is
 /// read-only where Access::write is asked for. `what` names the argument in the text.
 ArrayView import_array(nanobind::handle object, Access access, const char* what);
+/// The same for any element type, as bytes.
+ArrayView import_bytes(nanobind::handle object, Access access, const char* what);
 
 }  // namespace ferrule::python

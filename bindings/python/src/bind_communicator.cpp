@@ -120,6 +120,8 @@ CommunicatorPointer shrink(const CommunicatorObject& self, const std::string& re
   return wrap(run_interruptibly([native = self.native(), policy] { return native->shrink(policy); }));
 }
 
+}  // namespace
+
 ReduceOp to_op(const std::string& name) {
   for (int i = 0; i < kReduceOpCount; ++i) {
     const auto op = static_cast<ReduceOp>(i);
@@ -129,10 +131,12 @@ ReduceOp to_op(const std::string& name) {
        "no operation is called '" + name + "'; there are sum, avg, min, max, prod");
 }
 
+namespace {
+
 /// The options of a call, by name: what all_reduce and all_reduce_async share.
 AllReduceCall to_call(nb::object array, const std::string& op, const Text& codec, const Text& algo,
-                      nb::object residual, Seconds timeout, std::array<std::uint64_t, 3> keys,
-                      nb::object out) {
+                      nb::object residual, Seconds timeout, std::array<std::uint64_t, 3> keys, nb::object out,
+                      std::optional<double> weight) {
   AllReduceCall call;
   call.array = std::move(array);
   call.out = std::move(out);
@@ -144,6 +148,7 @@ AllReduceCall to_call(nb::object array, const std::string& op, const Text& codec
   call.options.seed = keys[0];
   call.options.step = keys[1];
   call.options.tensor = keys[2];
+  call.options.weight = weight;
   if (const auto deadline = to_nanoseconds(timeout)) call.options.timeout = *deadline;
   to_residual(call.residual);  // wrong types are refused here, before anything has started
   return call;
@@ -153,9 +158,10 @@ nb::object result_of(const AllReduceCall& call) { return call.out.is_none() ? ca
 
 nb::object all_reduce(CommunicatorObject& self, nb::object array, const std::string& op, const Text& codec,
                       const Text& algo, nb::object residual, Seconds timeout, std::uint64_t seed,
-                      std::uint64_t step, std::uint64_t tensor, nb::object out) {
+                      std::uint64_t step, std::uint64_t tensor, nb::object out,
+                      std::optional<double> weight) {
   const AllReduceCall call = to_call(std::move(array), op, codec, algo, std::move(residual), timeout,
-                                     {seed, step, tensor}, std::move(out));
+                                     {seed, step, tensor}, std::move(out), weight);
   self.finish(self.start(call));
   return result_of(call);
 }
@@ -163,9 +169,10 @@ nb::object all_reduce(CommunicatorObject& self, nb::object array, const std::str
 std::unique_ptr<WorkObject> all_reduce_async(nb::object self, nb::object array, const std::string& op,
                                              const Text& codec, const Text& algo, nb::object residual,
                                              Seconds timeout, std::uint64_t seed, std::uint64_t step,
-                                             std::uint64_t tensor, nb::object out) {
+                                             std::uint64_t tensor, nb::object out,
+                                             std::optional<double> weight) {
   const AllReduceCall call = to_call(std::move(array), op, codec, algo, std::move(residual), timeout,
-                                     {seed, step, tensor}, std::move(out));
+                                     {seed, step, tensor}, std::move(out), weight);
   Flight flight = nb::cast<CommunicatorObject&>(self).start(call);
   return std::make_unique<WorkObject>(std::move(self), std::move(flight), result_of(call));
 }
@@ -239,11 +246,12 @@ void bind_makers(Class& type) {
 #define FERRULE_ALL_REDUCE_ARGUMENTS                                                                        \
   nb::arg("array"), nb::arg("op") = "sum", nb::arg("codec") = nb::none(), nb::arg("algo") = "auto",         \
                     nb::arg("residual") = nb::none(), nb::arg("timeout") = nb::none(), nb::arg("seed") = 0, \
-                    nb::arg("step") = 0, nb::arg("tensor") = 0, nb::arg("out") = nb::none()
+                    nb::arg("step") = 0, nb::arg("tensor") = 0, nb::arg("out") = nb::none(),                \
+                    nb::arg("weight") = nb::none()
 #define FERRULE_ALL_REDUCE_SIGNATURE                                                               \
   "(self, array: object, op: str = 'sum', codec: str | None = None, algo: str | None = 'auto', "   \
   "residual: Residual | None = None, timeout: float | None = None, seed: int = 0, step: int = 0, " \
-  "tensor: int = 0, out: object = None)"
+  "tensor: int = 0, out: object = None, weight: float | None = None)"
 
 void bind_collectives(Class& type) {
   type.def("all_reduce", &all_reduce, FERRULE_ALL_REDUCE_ARGUMENTS,
@@ -265,7 +273,8 @@ void bind_collectives(Class& type) {
            "algo: 'auto' (the communicator's choice) or a name from ferrule.algorithms().\n"
            "residual: a Residual of as many elements, for error feedback.\n"
            "timeout: seconds; None is the communicator's.\n"
-           "seed, step, tensor: key the random bits of stochastic rounding.\n\n"
+           "seed, step, tensor: key the random bits of stochastic rounding.\n"
+           "weight: of this rank, in a weighted mean (op 'avg'): all ranks give one, or none does.\n\n"
            "Ctrl-C aborts the communicator, because the ranks could no longer agree on what comes next.")
       .def("all_reduce_async", &all_reduce_async, FERRULE_ALL_REDUCE_ARGUMENTS,
            nb::sig("def all_reduce_async" FERRULE_ALL_REDUCE_SIGNATURE " -> Work"),
@@ -300,6 +309,7 @@ void bind_communicator(nb::module_& module) {
       "at the end.");
   bind_makers(type);
   bind_collectives(type);
+  bind_other_collectives(type);
   bind_descendants(type);
   type.def_prop_ro("rank", &CommunicatorObject::rank)
       .def_prop_ro("size", &CommunicatorObject::size)

@@ -61,7 +61,7 @@ Flight CommunicatorObject::start(const AllReduceCall& call) {
   return Flight{take(std::move(work)), std::move(send), std::move(recv), call.residual};
 }
 
-void CommunicatorObject::finish(Flight flight) {
+Work CommunicatorObject::finish(Flight flight) {
   try {
     check(wait_for(flight.work, std::nullopt));
   } catch (const nb::python_error&) {
@@ -72,6 +72,7 @@ void CommunicatorObject::finish(Flight flight) {
     }
     throw;
   }
+  return std::move(flight.work);
 }
 
 void CommunicatorObject::adopt(Flight flight) {

@@ -62,7 +62,7 @@ class CommunicatorObject {
   Flight start(const AllReduceCall& call);
   /// Until done. A KeyboardInterrupt aborts the communicator: the ranks could no longer agree on what comes
   /// next.
-  void finish(Flight flight);
+  Work finish(Flight flight);
   /// Keeps a collective's memory until it is done, for a Work object that nobody kept.
   void adopt(Flight flight);
 
@@ -89,6 +89,7 @@ class WorkObject {
   bool done() const { return flight_->work.done(); }
   nanobind::object wait(std::optional<double> timeout_s) const;
   std::uint64_t bytes_sent() const { return flight_->work.bytes_sent(); }
+  int source() const { return flight_->work.source(); }
 
  private:
   nanobind::object communicator_;
@@ -96,7 +97,11 @@ class WorkObject {
   nanobind::object result_;
 };
 
+/// By name; throws Failure for a name that is none.
+ReduceOp to_op(const std::string& name);
+
 void bind_communicator(nanobind::module_& module);
+void bind_other_collectives(nanobind::class_<CommunicatorObject>& type);
 void bind_work(nanobind::module_& module);
 void bind_residual(nanobind::module_& module);
 void bind_codec(nanobind::module_& module);

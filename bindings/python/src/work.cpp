@@ -30,6 +30,8 @@ void bind_work(nb::module_& module) {
            "FerruleError ('timeout') once that has passed; the collective goes on. Raises what the "
            "collective\n"
            "failed with. Releases the GIL; Ctrl-C is noticed within a tenth of a second.")
+      .def_prop_ro("source", &WorkObject::source,
+                   "Of a receive that is done: the rank whose bytes it took; else -1.")
       .def_prop_ro("bytes_sent", &WorkObject::bytes_sent,
                    "Bytes that this rank has sent for it, headers included. Valid when done.")
       .def(

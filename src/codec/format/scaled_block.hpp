@@ -1,10 +1,15 @@
 // From the arithmetic of one element to the encoding of one block.
 //
-// A block format has four members; drivers, fuzzers and tests need no more:
+// A block format has four members:
 //   static constexpr std::size_t kHeaderBytes      fixed bytes per block, gathered before all payloads
-//   static std::size_t payload_bytes(count, block) count <= block; full blocks have equal sizes
+//   static std::size_t payload_bytes(count, block) count <= block; full blocks have equal sizes. A format
+//   that
+//                                                  depends on BlockAt::kept takes it as a third argument
 //   static void encode(const float* x, const BlockAt&, std::byte* header, std::byte* payload)
 //   static bool decode(const std::byte* header, const std::byte* payload, const BlockAt&, float* out)
+// A sparse format, whose blocks decode to zeros for the most part, may have a fifth:
+//   static bool add(header, payload, const BlockAt&, float* x)   as decode, but adds to x what was sent; elements
+//                                                                that were not sent stay as they are
 // encode must turn a block that it cannot represent (NaN, Inf) into one that decodes to NaN; decode takes any
 // bytes and returns whether all values are finite.
 #pragma once
@@ -18,11 +23,12 @@ namespace ferrule::codec::format {
 /// One block of a call.
 struct BlockAt {
   std::size_t count = 0;            ///< elements; less than block only in the last block
-  std::size_t block = 0;            ///< elements of a full block, <= kLargestBlock
+  std::size_t block = 0;            ///< elements of a full block
   float divisor = 1;                ///< decode: results are divided by it (the average)
   bool stochastic = false;          ///< encode
   NoiseStream noise;                ///< encode, stochastic only
   std::uint64_t first_element = 0;  ///< encode, stochastic only: index in the tensor
+  std::size_t kept = 0;             ///< sparse formats: elements that a full block sends
 };
 
 /// Codes of an element format (BlockInt, Fp16Cast, Bf16Cast ...): kBits of 2 to 8 in planes, 16 in order;

@@ -22,12 +22,15 @@ const Accelerator* find_accelerator(const BlockShape& shape) {
   static constexpr Accelerator kBlockInt = {
       encode<simd::encode_block_int>, decode<simd::decode_block_int>, {}};
   static constexpr Accelerator kCast = {encode<simd::encode_cast>, decode<simd::decode_cast>, {}};
+  static constexpr Accelerator kTopK = {encode<simd::encode_topk>, decode<simd::decode_topk>, {}};
   switch (shape.kind) {
     case FormatKind::block_int:
       return &kBlockInt;
     case FormatKind::bf16:
     case FormatKind::fp16:
       return &kCast;
+    case FormatKind::topk:
+      return &kTopK;
     case FormatKind::other:
       break;
   }

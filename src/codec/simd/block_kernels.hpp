@@ -9,6 +9,8 @@ namespace ferrule::codec::simd {
 std::size_t encode_block_int(Target target, const BlockShape& shape, const EncodeArgs& args);
 Decoded decode_block_int(Target target, const BlockShape& shape, const DecodeArgs& args);
 std::size_t encode_cast(Target target, const BlockShape& shape, const EncodeArgs& args);
+Decoded decode_topk(Target target, const BlockShape& shape, const DecodeArgs& args);
+std::size_t encode_topk(Target target, const BlockShape& shape, const EncodeArgs& args);
 Decoded decode_cast(Target target, const BlockShape& shape, const DecodeArgs& args);
 
 }  // namespace ferrule::codec::simd

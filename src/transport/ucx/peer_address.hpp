@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ferrule/status.hpp"
-#include "transport/liveness.hpp"
+#include "base/process.hpp"
 
 namespace ferrule::transport::ucx {
 

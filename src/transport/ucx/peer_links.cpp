@@ -26,6 +26,8 @@ constexpr seconds kSettleLimit{1};
 /// For the last messages of this rank to leave, when it leaves.
 constexpr seconds kFlushLimit{2};
 constexpr seconds kCloseLimit{2};
+/// From connecting on: until the last messages about connections have certainly arrived.
+constexpr seconds kGuarded{10};
 /// Messages of a process that has ended are still in its queues; this is more than they hold.
 constexpr int kDrainPolls = 4096;
 
@@ -39,14 +41,31 @@ constexpr int kDrainPolls = 4096;
 /// It can also abort when a rank dies before its connection is made (a wireup message is then still queued,
 /// and an assertion in ucp_request.c does not expect it). So while connections are made, every look at UCX
 /// comes after a look for signs of death, and from the first death on UCX is not called again at all: not to
-/// send, not to close, not even to be destroyed.
+/// send, not to close, not even to be destroyed. What dies between the two looks is left to a guard.
 Status UcxTransport::connect(std::span<const PeerAddress> addresses, Deadline deadline) {
   connecting_ = true;
+  guard_ = std::make_unique<AbortGuard>();
   auto status = connect_all(addresses, deadline);
   abandoned_ = abandoned_ || (!status.ok() && status.code() == ErrorCode::peer_lost);
   connecting_ = false;
   wake_set_.forget_signs();
+  guarded_until_ = Deadline::after(kGuarded);
   return status;
+}
+
+/// Of an abort() of UCX the reason is a rank that has gone, of which the signs come at once.
+void UcxTransport::give_up_on_ucx() {
+  abandoned_ = true;
+  const auto grace = Deadline::after(kDeathGrace);
+  while (fatal_.ok() && !grace.passed()) look_for_deaths(grace);
+  fail({ErrorCode::peer_lost,
+        fmt::format("UCX gave up on {} while connections were new: a rank must have gone, or have lost its "
+                    "network, but it is not known which",
+                    membership_.describe(rank()))});
+  for (auto& to : links_) close_link(to, fatal_);
+  for (auto& op : ops_) {
+    if (op.send != nullptr) finish(op, UCS_ERR_CANCELED);
+  }
 }
 
 Status UcxTransport::connect_all(std::span<const PeerAddress> addresses, Deadline deadline) {
@@ -80,13 +99,15 @@ Status UcxTransport::create_endpoint(Link& to) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_endpoint_error;
   params.err_handler.arg = &to;
-  const auto status = ucp_ep_create(worker_.get(), &params, &to.endpoint);
+  ucs_status_t status = UCS_ERR_ENDPOINT_TIMEOUT;
+  call_ucx([&] { status = ucp_ep_create(worker_.get(), &params, &to.endpoint); });
   if (status == UCS_OK) return {};
   to.endpoint = nullptr;
+  if (abandoned_) return fatal_;
   // The death of its process is a better reason than UCX's, but a dying process gives up its memory first.
   const auto grace = Deadline::after(kDeathGrace);
-  while (to.gone.ok() && !grace.passed()) look_for_deaths(grace);
-  if (!to.gone.ok()) return to.gone;
+  while (fatal_.ok() && !grace.passed()) look_for_deaths(grace);
+  FERRULE_RETURN_IF_ERROR(fatal_);
   return ucx_error(fmt::format("connecting to {} (transports: {})", membership_.describe(to.peer),
                                choice_.tls.empty() ? "all" : std::string_view(choice_.tls)),
                    status);
@@ -152,7 +173,8 @@ void UcxTransport::send_link_message(Link& to, const LinkMessage& message) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  keep(ucp_am_send_nbx(to.endpoint, kLinkId, &message, sizeof(message), nullptr, 0, &param));
+  call_ucx(
+      [&] { keep(ucp_am_send_nbx(to.endpoint, kLinkId, &message, sizeof(message), nullptr, 0, &param)); });
 }
 
 // ---- noticing who is gone
@@ -201,10 +223,11 @@ void UcxTransport::look_for_deaths(Deadline deadline) {
   for (const auto peer : vigil_->take()) note_end(peer);
 }
 
-/// It looks as if the peer were dying. UCX rests until that is certain.
+/// It looks as if the peer were dying. UCX rests until that is certain, or another's death is: then the peer
+/// has only given up because of that one.
 void UcxTransport::expect_end(std::int32_t peer) {
   const auto grace = Deadline::after(kDeathGrace);
-  while (link(peer).gone.ok() && !grace.passed()) {
+  while (fatal_.ok() && !grace.passed()) {
     auto deaths = wake_set_.sleep(grace);
     if (!deaths.ok()) return fail(deaths.status());
     for (const auto ended : deaths->ended) note_end(ended);
@@ -220,7 +243,7 @@ void UcxTransport::expect_end(std::int32_t peer) {
 void UcxTransport::note_end(std::int32_t peer) {
   // It may have said farewell before it ended.
   for (int i = 0; i < kDrainPolls && !is_raw(link(peer)) && !link(peer).complete(); ++i) {
-    if (ucp_worker_progress(worker_.get()) == 0) break;
+    if (!progress_ucx()) break;
   }
   if (!is_raw(link(peer))) look_at_news();
   if (link(peer).gone.ok()) lose(link(peer), "its process has ended");
@@ -244,7 +267,7 @@ void UcxTransport::close_link(Link& peer, Status why) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  keep(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param));
+  call_ucx([&] { keep(ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param)); });
 }
 
 /// A departure harms nobody until something is awaited from the one who left.
@@ -281,9 +304,9 @@ void UcxTransport::say_farewell() {
     to.farewell = link_message(to, LinkEvent::farewell);
     send_link_message(to, to.farewell);
     ucp_request_param_t param{};
-    keep(ucp_ep_flush_nbx(to.endpoint, &param));
+    call_ucx([&] { keep(ucp_ep_flush_nbx(to.endpoint, &param)); });
   }
-  drive_until(Deadline::after(kFlushLimit), [&] { return requests_.empty(); });
+  drive_until(Deadline::after(kFlushLimit), [&] { return abandoned_ || requests_.empty(); });
 }
 
 /// After a failed connect() some connections are half made, and UCX 1.13 can abort this process or the peer's
@@ -293,7 +316,7 @@ void UcxTransport::settle_connections() {
     return !to.address.empty() && !to.greeted && !to.suspect && to.gone.ok();
   };
   drive_until(Deadline::after(kSettleLimit),
-              [&] { return std::none_of(links_.begin(), links_.end(), half_made); });
+              [&] { return abandoned_ || std::none_of(links_.begin(), links_.end(), half_made); });
 }
 
 /// Memory, descriptors and all: once for a communicator that could not be made. Reachable, so that leak
@@ -304,20 +327,24 @@ void UcxTransport::abandon() {
     Worker worker;
     std::vector<Link> links;
     std::deque<SendOp> ops;
+    DeathSign sign;  // this process lives: its peers must not take it for dying
   };
   static auto* const graveyard = new std::deque<Remains>();
   static std::mutex mutex;
   inbox_ = Inbox(membership_);  // gives the views of UCX's memory back while it is there
   const std::lock_guard lock(mutex);
-  graveyard->push_back({std::move(context_), std::move(worker_), std::move(links_), std::move(ops_)});
-  log::info("UCX of rank {} is left as it is: a rank died while connections were being made", rank());
+  graveyard->push_back(
+      {std::move(context_), std::move(worker_), std::move(links_), std::move(ops_), std::move(sign_)});
+  log::info("UCX of rank {} is left as it is: a rank has gone while connections were being made", rank());
 }
 
 UcxTransport::~UcxTransport() {
-  if (abandoned_) {
-    abandon();
-    return;
-  }
+  if (guard_ == nullptr) guard_ = std::make_unique<AbortGuard>();  // others may be connecting still, or leave
+  if (!abandoned_) leave();
+  if (abandoned_) abandon();
+}
+
+void UcxTransport::leave() {
   settle_connections();
   for (auto& peer : links_) {
     // Those who may not listen are not waited for.
@@ -325,7 +352,7 @@ UcxTransport::~UcxTransport() {
   }
   say_farewell();
   for (auto& peer : links_) close_link(peer, {ErrorCode::aborted, "the transport is closed"});
-  if (!drive_until(Deadline::after(kCloseLimit), [&] { return requests_.empty(); })) {
+  if (!drive_until(Deadline::after(kCloseLimit), [&] { return abandoned_ || requests_.empty(); })) {
     log::warn("UCX did not close {} connections of rank {} in time", requests_.size(), rank());
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "transport/registry.hpp"
+#include "transport/ucx/orphans.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
 namespace ferrule::transport {

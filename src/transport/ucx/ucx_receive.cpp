@@ -79,7 +79,7 @@ void UcxTransport::release_payload(void* transport, void* payload) {
   auto& self = *static_cast<UcxTransport*>(transport);
   if (payload == self.offered_) {
     self.declined_ = true;  // UCX takes it back when the callback returns
-  } else {
+  } else if (!self.abandoned_) {
     ucp_am_data_release(self.worker_.get(), payload);
   }
 }

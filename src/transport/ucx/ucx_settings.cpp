@@ -103,7 +103,13 @@ std::vector<Setting> wanted_settings(const PathChoice& choice, const Membership&
       {"MM_ERROR_HANDLING", "y"},
       {"KEEPALIVE_INTERVAL", "1s"},
   };
-  if (!choice.tls.empty()) settings.push_back({"TLS", choice.tls});
+  if (!choice.tls.empty()) {
+    settings.push_back({"TLS", choice.tls});
+  } else if (membership.shares_memory_across_hosts()) {
+    // UCX would use that memory, but wakes its peer by a Unix socket, which ends where the network does: a
+    // rank that sleeps would never look. On all ranks alike, since both ends of a path must be willing.
+    settings.push_back({"TLS", "^sm"});
+  }
   // UCX opens a listening port on each interface that it may use: on this one only, and on none where memory
   // is shared anyhow. A list of the user's own may name devices that are no interfaces of the system.
   const bool own_list = choice.path == Path::custom && membership.single_host();

@@ -154,8 +154,12 @@ void UcxTransport::start(Send& send) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.cb.send = on_sent;
   param.user_data = &op;
-  const auto request = ucp_am_send_nbx(to.endpoint, kMessageId, op.header, MessageHeader::kBytes,
-                                       send.payload.data(), send.payload.size(), &param);
+  ucs_status_ptr_t request = nullptr;
+  call_ucx([&] {
+    request = ucp_am_send_nbx(to.endpoint, kMessageId, op.header, MessageHeader::kBytes, send.payload.data(),
+                              send.payload.size(), &param);
+  });
+  if (abandoned_) return;  // the send has ended
   if (request == nullptr || UCS_PTR_IS_ERR(request)) finish(op, UCS_PTR_STATUS(request));
 }
 
@@ -212,16 +216,26 @@ Status UcxTransport::progress(Deadline deadline) {
 void UcxTransport::advance() {
   if (connecting_) look_for_deaths(Deadline::after(seconds(0)));
   if (abandoned_) return;
-  ucp_worker_progress(worker_.get());
+  progress_ucx();
   if (!news_.empty()) look_at_news();
   if (suspects_ > 0) look_at_suspects();
   if (!requests_.empty()) reap();
-  if (++polls_ % kPollsPerLook == 0) look_for_deaths(Deadline::after(seconds(0)));
+  if (++polls_ % kPollsPerLook != 0) return;
+  look_for_deaths(Deadline::after(seconds(0)));
+  if (guard_ != nullptr && guarded_until_.passed()) guard_.reset();
+}
+
+/// Did anything happen?
+bool UcxTransport::progress_ucx() {
+  unsigned happened = 0;
+  call_ucx([&] { happened = ucp_worker_progress(worker_.get()); });
+  return happened != 0;
 }
 
 void UcxTransport::sleep(Deadline deadline) {
   if (abandoned_) return;
-  const auto armed = ucp_worker_arm(worker_.get());
+  ucs_status_t armed = UCS_ERR_BUSY;
+  call_ucx([&] { armed = ucp_worker_arm(worker_.get()); });
   if (armed == UCS_ERR_BUSY) {
     // Something has arrived, or a send waits for room at a peer, which raises no event: then nap.
     if (++busy_rounds_ > kBusyRounds) std::this_thread::sleep_for(kNap);

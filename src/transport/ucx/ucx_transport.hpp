@@ -17,9 +17,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/process.hpp"
 #include "transport/inbox.hpp"
-#include "transport/liveness.hpp"
 #include "transport/registry.hpp"
+#include "transport/ucx/abort_guard.hpp"
 #include "transport/ucx/link_message.hpp"
 #include "transport/ucx/peer_address.hpp"
 #include "transport/ucx/ucx_resources.hpp"
@@ -96,6 +97,17 @@ class UcxTransport final : public Transport {
   void finish(SendOp& op, ucs_status_t status);
   Status send_error(std::int32_t peer, ucs_status_t status);
   std::uint64_t ended() const { return ended_sends_ + inbox_.ended(); }
+  /// Calls UCX, under guard_ while there is one. Nothing to destroy may stand between this and UCX.
+  template <class Call>
+  void call_ucx(const Call& ucx) {
+    if (abandoned_) return;
+    if (guard_ == nullptr) {
+      ucx();
+    } else if (!guard_->call(ucx)) {
+      give_up_on_ucx();
+    }
+  }
+  bool progress_ucx();
   void advance();
   void sleep(Deadline deadline);
   /// Drives communication until reached() holds (true) or the deadline passes (false). Polls for some 100 us
@@ -128,6 +140,7 @@ class UcxTransport final : public Transport {
 
   // peer_links.cpp
   Status connect_all(std::span<const PeerAddress> addresses, Deadline deadline);
+  void give_up_on_ucx();
   Status greet(Link& to);
   Status create_endpoint(Link& to);
   Status watch(std::int32_t peer, const PeerAddress& there, const ProcessIdentity& self);
@@ -146,6 +159,7 @@ class UcxTransport final : public Transport {
   void fail(Status status);
   void keep(ucs_status_ptr_t request);
   void reap();
+  void leave();
   void settle_connections();
   void say_farewell();
   void abandon();
@@ -187,6 +201,8 @@ class UcxTransport final : public Transport {
   std::int32_t suspects_ = 0;
   DeathSign sign_;
   std::unique_ptr<Vigil> vigil_;
+  std::unique_ptr<AbortGuard> guard_;  ///< while connections are new, and while this rank leaves
+  Deadline guarded_until_ = Deadline::never();
   bool connecting_ = false;  ///< connections are being made: UCX must not meet the dead, see peer_links.cpp
   bool abandoned_ = false;   ///< a rank has died meanwhile: UCX is not touched any more
   const void* offered_ = nullptr;   ///< payload that a running callback was offered; still UCX's

@@ -6,6 +6,20 @@
 FERRULE_DISABLE=1 in the environment makes compress() do nothing. See docs/pytorch.md.
 """
 
-from ferrule.torch._compress import compress, load_state_dict, state_dict, stats
+from ferrule.torch._average import average_parameters
+from ferrule.torch._checkpoint import load_state_dict, state_dict
+from ferrule.torch._compress import compress, deliver, set_enabled, set_scaler, set_weight
+from ferrule.torch._stats import log_stats, stats
 
-__all__ = ["compress", "load_state_dict", "state_dict", "stats"]
+__all__ = [
+    "average_parameters",
+    "compress",
+    "deliver",
+    "load_state_dict",
+    "log_stats",
+    "set_enabled",
+    "set_scaler",
+    "set_weight",
+    "state_dict",
+    "stats",
+]

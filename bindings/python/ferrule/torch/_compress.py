@@ -1,136 +1,182 @@
-"""The public functions of ferrule.torch."""
+"""compress(), and what can be changed afterwards."""
 
-import os
+import dataclasses
 import warnings
-import weakref
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ferrule._errors import FerruleError
-from ferrule._ferrule import Codec, Communicator
+from ferrule._ferrule import Communicator
+from ferrule.torch import _registry
+from ferrule.torch._clip import Limits
+from ferrule.torch._delivery import Delivery, OnPiece
+from ferrule.torch._fsdp import Codecs, Settings, install, modules_of
 from ferrule.torch._group import communicator_of
+from ferrule.torch._join import Join
+from ferrule.torch._layout import count_in_bucket
 from ferrule.torch._reducer import Options, Reducer
 from ferrule.torch._residuals import LayoutTable
-
-_reducers: "weakref.WeakKeyDictionary[torch.nn.Module, Reducer]" = weakref.WeakKeyDictionary()
-# Models that compress() left as they are because of FERRULE_DISABLE, so that the other functions know them.
-_left_alone: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
+from ferrule.torch._rules import EXACT, Rules, canonical
 
 
 def compress(
-    ddp_model: torch.nn.parallel.DistributedDataParallel,
+    model: torch.nn.Module,
     codec: str = "int4",
     *,
+    rules: Mapping[str, str] | None = None,
     error_feedback: bool = True,
     min_elements: int = 1024,
+    warmup_steps: int = 0,
+    scaler: Any = None,
+    clip_norm: float | None = None,
+    clip_spikes: float | None = None,
+    reduce_scatter: str | None = None,
+    all_gather: str = EXACT,
+    all_reduce: str | None = None,
+    replicas: dist.ProcessGroup | None = None,
     communicator: Communicator | None = None,
     seed: int = 0,
     algo: str = "auto",
     timeout: float | None = None,
-) -> torch.nn.parallel.DistributedDataParallel:
-    """Lets a DDP model reduce its gradients through Ferrule, compressed. Call it on every rank, before the first backward.
+    measure_every: int = 50,
+) -> torch.nn.Module:
+    """Lets a DDP or FSDP2 model reduce its gradients through Ferrule, compressed. Call it on every rank, before the first
+    backward.
 
     codec: such as "int4", "int8:block=256", "int4:round=stochastic"; "none" is exact; "auto:int4" compresses only
         where that is expected to be faster on this link.
     error_feedback: what compression leaves out of a step is added to the next one, parameter by parameter.
-    min_elements: smaller parameters, and all with one dimension (biases, norms), stay exact.
-    communicator: a ferrule.Communicator over the same ranks; None makes one through the process group's store.
+    warmup_steps: so many first steps are exact.
+    scaler: a GradScaler, or a function that returns the loss scale; see set_scaler().
     seed: of the random bits, for codecs with stochastic rounding.
     algo, timeout: see Communicator.all_reduce.
 
-    Returns the model. With FERRULE_DISABLE=1 in the environment the model is left as it is: plain DDP.
+    For DistributedDataParallel:
+    rules: codecs for parameters by name, e.g. {"*.bias": "none", "embed*": "int8"}; the first pattern that fits counts,
+        before `codec` and `min_elements`.
+    min_elements: smaller parameters, and all with one dimension (biases, norms), stay exact.
+    clip_norm: before it is reduced, each bucket is scaled down to this L2 norm, on the rank that made it.
+    clip_spikes: before that, a gradient whose norm is more than so many times its own running average is scaled down
+        to that.
+    communicator: a ferrule.Communicator over the same ranks; None makes one through the process group's store.
+    measure_every: steps between two measurements of stats()["relative_error"]; 0: none.
+
+    For FSDP2 (fully_shard):
+    reduce_scatter: the codec for gradients; None: `codec`. all_gather: the codec for parameters.
+    replicas: a process group over which each shard's gradient is averaged too (hybrid sharding); all_reduce: its codec,
+        None: `codec`.
+
+    Returns the model. With FERRULE_DISABLE=1 in the environment the model is left as it is.
     """
-    if not isinstance(ddp_model, torch.nn.parallel.DistributedDataParallel):
-        raise TypeError(f"compress() takes a DistributedDataParallel model, not {type(ddp_model).__name__}")
-    if is_disabled():
-        _left_alone.add(ddp_model)
-        return ddp_model
-    automatic, inner = codec.startswith("auto:"), codec.removeprefix("auto:")
-    spec = ("auto:" if automatic else "") + Codec(inner).spec
-    parameters = dict(ddp_model.module.named_parameters())
-    _check(ddp_model, parameters)
+    options = Options(canonical(codec), algo, seed, timeout, warmup_steps, measure_every)
+    modules = modules_of(model)
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        fsdp = {"reduce_scatter": reduce_scatter, "all_reduce": all_reduce, "replicas": replicas}
+        _refuse("an FSDP2 model", {**fsdp, "all_gather": None if all_gather == EXACT else all_gather})
+    elif modules:
+        ddp = {"rules": rules, "clip_norm": clip_norm, "clip_spikes": clip_spikes, "communicator": communicator}
+        _refuse("a DistributedDataParallel model", ddp)
+    else:
+        raise TypeError(
+            f"compress() takes a DistributedDataParallel model or one of fully_shard(), not {type(model).__name__}"
+        )
+    if _registry.is_disabled():
+        if replicas is not None:
+            raise FerruleError("FERRULE_DISABLE is set, and without Ferrule nothing averages over replicas", "unsupported")
+        _registry.leave_alone(model)
+        return model
+    if _registry.is_known(model):
+        raise FerruleError("this model is compressed already; compress() is for once a model", "invalid_argument")
+    _check_devices(model)
+    if modules:
+        codecs = Codecs(canonical(reduce_scatter or codec), canonical(all_gather), canonical(all_reduce or codec))
+        settings = Settings(codecs, error_feedback, warmup_steps, seed, algo, timeout)
+        engine = install(modules, settings, replicas)
+    else:
+        limits = Limits(_positive("clip_norm", clip_norm), _positive("clip_spikes", clip_spikes))
+        checks_unused = model.find_unused_parameters or getattr(model, "static_graph", False)
+        options = dataclasses.replace(options, checks_unused=checks_unused, limits=limits)
+        engine = _make_reducer(model, Rules.make(codec, min_elements, rules), error_feedback, communicator, options)
+    engine.loss_scale.follow(scaler)
+    _registry.enter(model, engine)
+    if not modules:
+        model.register_comm_hook(None, _make_hook(engine))
+    return model
+
+
+def _make_reducer(
+    model: torch.nn.parallel.DistributedDataParallel,
+    rules: Rules,
+    error_feedback: bool,
+    communicator: Communicator | None,
+    options: Options,
+) -> Reducer:
+    parameters = dict(model.module.named_parameters())
+    rules.check(parameters)
     owned = communicator is None
     if communicator is not None:
-        _check_ranks(communicator, ddp_model.process_group)
+        _check_ranks(communicator, model.process_group)
     else:
-        config = {} if timeout is None else {"timeout": timeout}
-        communicator = communicator_of(ddp_model.process_group, **config)
-    lossless = spec.removeprefix("auto:").partition(":")[0] == "none"
+        config = {} if options.timeout is None else {"timeout": options.timeout}
+        communicator = communicator_of(model.process_group, **config)
     names = {id(parameter): name for name, parameter in parameters.items()}
-    table = LayoutTable(names, None if lossless else min_elements, error_feedback)
-    reducer = Reducer(communicator, owned, table, Options(spec, algo, seed, timeout))
-    _reducers[ddp_model] = reducer
-    weakref.finalize(ddp_model, reducer.close)
-    ddp_model.register_comm_hook(None, _make_hook(reducer))
-    return ddp_model
+    return Reducer(communicator, owned, LayoutTable(names, rules, error_feedback), Join(model), options)
 
 
-def stats(ddp_model: torch.nn.Module) -> dict:
-    """What the hook has done so far on this rank.
+def set_enabled(model: torch.nn.Module, enabled: bool) -> None:
+    """Switches compression off or on, from the next step. All ranks call it between the same steps.
 
-    steps; bytes (sent on the wire, headers included); raw_bytes (what an exact all-reduce of the same gradients sends);
-    ratio (raw_bytes / bytes); seconds (from a bucket's hand-over to its result, summed over buckets, which may overlap);
-    codec; compressed and exact (numbers of parameters).
+    Off, gradients are reduced exactly; the first exact step delivers what compression has left behind so far.
     """
-    reducer = _reducer_of(ddp_model)
-    if reducer is None:
-        keys = ("steps", "bytes", "raw_bytes", "ratio", "seconds", "compressed", "exact")
-        return {**dict.fromkeys(keys, 0), "codec": "none"}
-    totals = reducer.totals
-    ranks = reducer.communicator.size
-    raw_bytes = totals.gradient_bytes * 2 * (ranks - 1) // ranks
-    compressed, exact = reducer.table.counts()
-    return {
-        "steps": totals.steps,
-        "bytes": totals.bytes_sent,
-        "raw_bytes": raw_bytes,
-        "ratio": raw_bytes / totals.bytes_sent if totals.bytes_sent else 1.0,
-        "seconds": totals.seconds,
-        "codec": reducer.options.codec,
-        "compressed": compressed,
-        "exact": exact,
-    }
+    engine = _registry.engine_of(model)
+    if engine is not None:
+        engine.is_enabled = enabled
 
 
-def state_dict(ddp_model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """This rank's residuals by parameter name. They differ between ranks: save one file a rank."""
-    reducer = _reducer_of(ddp_model)
+def set_scaler(model: torch.nn.Module, scaler: Any) -> None:
+    """The loss scale comes from here: a GradScaler, or a function that returns it; None: it does not change any more.
+
+    Residuals then follow the scale; and a step in which a gradient overflowed on any rank, which the scaler skips,
+    leaves all residuals of a DDP model as they were (of an FSDP model: those of the blocks that overflowed).
+    """
+    engine = _registry.engine_of(model)
+    if engine is not None:
+        engine.loss_scale.follow(scaler)
+
+
+def set_weight(ddp_model: torch.nn.Module, weight: float) -> None:
+    """This rank's weight in the next step's mean, e.g. its number of samples: sum(weight * gradient) / sum(weight).
+
+    Once used, all ranks call it before every backward() that reduces gradients.
+    """
+    reducer = _registry.reducer_of(ddp_model, "set_weight()")
     if reducer is None:
+        warnings.warn("set_weight() does nothing, because FERRULE_DISABLE is set: plain means", stacklevel=2)
+    else:
+        reducer.set_weight(weight)
+
+
+def deliver(
+    ddp_model: torch.nn.Module, buffer: torch.Tensor | None, on_piece: OnPiece | None = None
+) -> dict[str, tuple[int, int]]:
+    """Has reduced gradients copied into a flat buffer in host memory, each as soon as it is there.
+
+    Returns name -> (start, count) in elements. on_piece(name, start, count) is called after each copy, on a thread of
+    Ferrule's, while backward() still runs; what it raises comes out of backward(). A buffer of None ends it.
+    """
+    reducer = _registry.reducer_of(ddp_model, "deliver()")
+    if reducer is None:
+        raise FerruleError("deliver() needs the hook, which FERRULE_DISABLE has switched off", "unsupported")
+    if buffer is None:
+        reducer.delivery = None
         return {}
-    return {name: torch.from_numpy(value) for name, value in reducer.table.values().items()}
-
-
-def load_state_dict(ddp_model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Puts saved residuals back, between steps. Parameters that are not named start at zero.
-
-    A size that does not fit the parameter is an error; names that the model does not have are left out, with a warning.
-    """
-    reducer = _reducer_of(ddp_model)
-    if reducer is None:
-        return
-    parameters = dict(ddp_model.module.named_parameters())
-    for name, value in state.items():
-        if name in parameters and value.numel() != parameters[name].numel():
-            raise FerruleError(
-                f"the residual of '{name}' has {value.numel()} elements, the parameter {parameters[name].numel()}: "
-                "it was saved from another model",
-                "invalid_argument",
-            )
-    unknown = [name for name in state if name not in parameters]
-    if unknown:
-        warnings.warn(
-            f"{len(unknown)} of {len(state)} residuals are of parameters that this model does not have, and are left "
-            f"out: {', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}",
-            stacklevel=2,
-        )
-    known = {name: value for name, value in state.items() if name in parameters}
-    reducer.table.load({name: value.detach().cpu().float().numpy() for name, value in known.items()})
-
-
-def is_disabled() -> bool:
-    """The off switch, FERRULE_DISABLE."""
-    return os.environ.get("FERRULE_DISABLE", "").strip().lower() in ("1", "true", "yes", "on")
+    parameters = ddp_model.module.named_parameters()
+    sizes = {name: count_in_bucket(parameter) for name, parameter in parameters if parameter.requires_grad}
+    reducer.delivery = Delivery(sizes, buffer, on_piece)
+    return reducer.delivery.offsets
 
 
 def _make_hook(reducer: Reducer):
@@ -141,15 +187,10 @@ def _make_hook(reducer: Reducer):
     return ferrule_hook
 
 
-def _reducer_of(ddp_model: torch.nn.Module) -> Reducer | None:
-    """None for a model that compress() left alone because of FERRULE_DISABLE."""
-    reducer = _reducers.get(ddp_model)
-    if reducer is None and ddp_model not in _left_alone:
-        raise FerruleError(
-            "this model is not compressed: call ferrule.torch.compress(model) first",
-            "invalid_argument",
-        )
-    return reducer
+def _positive(name: str, value: float | None) -> float | None:
+    if value is not None and not value > 0:
+        raise FerruleError(f"{name} is {value}; it must be above zero, or None", "invalid_argument")
+    return value
 
 
 def _check_ranks(communicator: Communicator, process_group: dist.ProcessGroup) -> None:
@@ -163,12 +204,18 @@ def _check_ranks(communicator: Communicator, process_group: dist.ProcessGroup) -
         )
 
 
-def _check(ddp_model: torch.nn.Module, parameters: dict[str, torch.Tensor]) -> None:
-    if ddp_model in _reducers:
-        raise FerruleError("this model is compressed already; compress() is for once a model", "invalid_argument")
-    for name, parameter in parameters.items():
+def _refuse(wanted: str, options: dict[str, Any]) -> None:
+    """Options that would be ignored."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise FerruleError(f"{', '.join(given)}: these options are for {wanted}", "invalid_argument")
+
+
+def _check_devices(model: torch.nn.Module) -> None:
+    for name, parameter in model.named_parameters():
         if parameter.device.type != "cpu":
             raise FerruleError(
-                f"parameter '{name}' is on {parameter.device}; the hook of this version takes models on the CPU",
+                f"parameter '{name.removeprefix('module.')}' is on {parameter.device}; the hook of this version takes "
+                "models on the CPU",
                 "unsupported",
             )
