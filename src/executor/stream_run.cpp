@@ -56,6 +56,11 @@ Status StreamRun::check(const StreamJob& job, bool captured) const {
     return {ErrorCode::internal,
             fmt::format("a plan for {} ranks over a link of {}", job.plan->world(), link_.size())};
   }
+  if (job.plan->contract().collective != collectives::Collective::all_reduce) {
+    return {ErrorCode::unsupported,
+            fmt::format("{} in stream order: there is all_reduce only; use transport ucx or loopback",
+                        job.plan->name())};
+  }
   if (job.plan->count() != 0) {
     FERRULE_RETURN_IF_ERROR(device_.check_pointer(job.input, "input"));
     FERRULE_RETURN_IF_ERROR(device_.check_pointer(job.output, "output"));
@@ -333,6 +338,9 @@ Status StreamRun::decode(Walk& walk, const StreamKernel& kernel) {
   if (!feeds_back(walk.job)) return {};
   for (std::size_t i = 0; i < delivered.size(); ++i) {
     FERRULE_RETURN_IF_ERROR(take_back_undelivered(walk, *delivered[i], asks ? flags + i : nullptr));
+    if (!delivered[i]->keeps_residual) continue;
+    FERRULE_RETURN_IF_ERROR(
+        keep_residual(walk, walk.job.plan->slice_of_chunk(delivered[i]->chunk, walk.slice)));
   }
   return {};
 }
