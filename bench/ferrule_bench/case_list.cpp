@@ -16,12 +16,13 @@ bool is_raw(const std::string& codec) {
 void add_cases(const Options& options, const std::string& codec, CaseGroup& group) {
   for (const std::string& algorithm : options.algorithms) {
     Case what;
+    what.operation = options.operation;
     what.codec = codec;
     what.algorithm = algorithm;
     what.dtype = group.dtype;
     what.op = group.op;
     what.lossy = !is_raw(codec);
-    what.error_feedback = what.lossy && options.error_feedback;
+    what.error_feedback = what.lossy && options.error_feedback && reduces(options.operation);
     group.cases.push_back(std::move(what));
   }
 }
@@ -38,7 +39,9 @@ Result<CaseList> list_cases(const Options& options) {
     for (const ReduceOp op : options.ops) {
       CaseGroup group{dtype, op, {}};
       for (const std::string& codec : options.codecs) {
-        if (takes(codec, dtype, op)) {
+        if (!takes_codecs(options.operation) && !is_raw(codec)) {
+          list.skipped.push_back(fmt::format("codec {}: {} is always exact", codec, name(options.operation)));
+        } else if (takes(codec, dtype, op)) {
           add_cases(options, codec, group);
         } else {
           list.skipped.push_back(fmt::format("codec {} takes float sums and averages only: no {} of {}",

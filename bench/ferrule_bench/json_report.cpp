@@ -54,6 +54,7 @@ Json in_place_json(const CaseResult& result) {
 
 Json result_json(const CaseResult& result) {
   Json json;
+  json["operation"] = name(result.what.operation);
   json["codec"] = result.what.codec;
   json["algo"] = result.what.algorithm;
   json["algorithm_ran"] = result.algorithm_ran;
@@ -86,7 +87,8 @@ Json units_json() {
       {"bytes", "uncompressed bytes of the tensor on one rank"},
       {"time_us", "microseconds of one all-reduce: the slowest rank's in each iteration, out of place"},
       {"algbw_gbps", "bytes / mean time as chosen by -a, in 10^9 bytes a second"},
-      {"busbw_gbps", "algbw_gbps * 2(n-1)/n: effective, on uncompressed bytes"},
+      {"busbw_gbps",
+       "algbw_gbps * the operation's factor (2(n-1)/n for all_reduce): effective, on uncompressed bytes"},
       {"wire_bytes", "sent by one rank for one all-reduce, headers included (largest over ranks)"},
       {"raw_wire_bytes", "the same, of raw data by the same algorithm"},
       {"compression", "raw_wire_bytes / wire_bytes"},

@@ -139,7 +139,7 @@ Result<std::vector<Timing>> measure(const Communicator& comm, const Options& opt
 }
 
 Result<std::uint64_t> raw_wire_bytes(const Communicator& comm, Workspace& workspace, const Case& what) {
-  if (what.algorithm == "auto") {
+  if (what.algorithm == "auto" && what.operation == Operation::all_reduce) {
     const double n = comm.size();
     return static_cast<std::uint64_t>(std::llround(2 * (n - 1) / n * static_cast<double>(what.bytes())));
   }

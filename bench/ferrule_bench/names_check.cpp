@@ -46,7 +46,9 @@ Status check_names(const Options& options) {
     FERRULE_RETURN_IF_ERROR(Codec::create(std::string(without_auto(spec))).status());
   }
   for (const std::string& name : options.algorithms) {
-    if (name != "auto") FERRULE_RETURN_IF_ERROR(check_listed("algorithm", name, ferruleAlgorithmNames()));
+    const std::string collective(collective_name(options.operation));
+    const char* names = collective.empty() ? "" : ferruleCollectiveAlgorithmNames(collective.c_str());
+    if (name != "auto") FERRULE_RETURN_IF_ERROR(check_listed("algorithm", name, names));
   }
   if (!options.transport.empty())
     FERRULE_RETURN_IF_ERROR(check_listed("transport", options.transport, ferruleTransportNames()));

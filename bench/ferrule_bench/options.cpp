@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 
 #include "bench/ferrule_bench/exit_codes.hpp"
@@ -17,12 +18,14 @@ constexpr int kMaxCount = 1'000'000'000;
 constexpr int kMaxLocalRanks = 1024;
 
 constexpr const char* kDescription =
-    "Times Ferrule's all-reduce and checks its results. The table is that of nccl-tests' all_reduce_perf, "
-    "with "
+    "Times Ferrule's all-reduce, or another collective (--operation), and checks its results. The table is "
+    "that "
+    "of nccl-tests, with "
     "columns for compression to the right.\n\n"
     "Bandwidth is EFFECTIVE: algbw is the UNCOMPRESSED size of the message over the time (10^9 bytes a "
     "second), and "
-    "busbw is algbw * 2(n-1)/n, which for raw data is what crosses each rank's link. With a codec fewer "
+    "busbw is algbw * 2(n-1)/n for an all-reduce (each operation has nccl-tests' factor), which for raw data "
+    "is what crosses each rank's link. With a codec fewer "
     "bytes cross "
     "than that, so busbw may well exceed what the link can carry: it says what link a raw all-reduce would "
     "have "
@@ -49,6 +52,7 @@ struct Texts {
   std::string step_bytes = "1M";
   std::string dtype = "float";
   std::string op = "sum";
+  std::string operation = "all_reduce";
   std::string root = "0";
   std::string data = "normal";
   std::string jitter;
@@ -89,7 +93,8 @@ void add_classic_flags(CLI::App& app, Options& o, Texts& t) {
                  "1: wait for each all-reduce before the next is issued (see -m)")
       ->capture_default_str()
       ->check(CLI::Range(0, 2));
-  app.add_option("-r,--root", t.root, "accepted and ignored: an all-reduce has no root");
+  app.add_option("-r,--root", t.root, "of broadcast, reduce, gather and scatter; all: 0")
+      ->capture_default_str();
   app.add_option("-t,--nthreads", t.threads, "N > 1: as --ranks N --transport loopback (ranks as threads)")
       ->check(CLI::Range(1, kMaxLocalRanks));
   app.add_option("-g,--ngpus", t.gpus, "accepted and ignored: ranks use host memory; see --ranks")
@@ -97,8 +102,13 @@ void add_classic_flags(CLI::App& app, Options& o, Texts& t) {
 }
 
 void add_own_flags(CLI::App& app, Options& o, Texts& t) {
+  app.add_option(
+         "--operation", t.operation,
+         "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, alltoall or sendrecv")
+      ->capture_default_str();
   app.add_option("--codec", o.codecs,
-                 "codec, e.g. none, bf16, int8, int4:block=128, auto:int4, none/int4 (inside a node/between nodes); may "
+                 "codec, e.g. none, bf16, int8, int4:block=128, auto:int4, none/int4 (inside a node/between "
+                 "nodes); may "
                  "be given several times")
       ->capture_default_str()
       ->expected(1)
@@ -152,14 +162,24 @@ Status read_types(const Texts& t, Options& o) {
   if (!dtypes.ok()) return dtypes.status();
   auto ops = parse_ops(t.op);
   if (!ops.ok()) return ops.status();
+  auto operation = parse_operation(t.operation);
+  if (!operation.ok()) return operation.status();
+  o.operation = *operation;
   o.dtypes = *dtypes;
-  o.ops = *ops;
+  o.ops = reduces(o.operation) ? *ops : std::vector{ReduceOp::sum};
   for (const std::string& codec : o.codecs) {
     for (const std::string_view level : codec_levels(without_auto(codec))) {
       FERRULE_RETURN_IF_ERROR(CodecSpec::parse(level).status());
     }
   }
   return {};
+}
+
+Status read_root(const Texts& t, Options& o) {
+  const char* const end = t.root.data() + t.root.size();
+  if (t.root == "all") return {};  // every root in turn in nccl-tests; the first stands for them
+  if (std::from_chars(t.root.data(), end, o.root).ptr == end && !t.root.empty() && o.root >= 0) return {};
+  return Status(ErrorCode::invalid_argument, fmt::format("--root {}: expected a rank, or all", t.root));
 }
 
 Status read_ranks(const Texts& t, Options& o) {
@@ -200,6 +220,7 @@ Status read_rest(const Texts& t, Options& o) {
 Status interpret(const Texts& t, Options& o) {
   FERRULE_RETURN_IF_ERROR(read_sizes(t, o));
   FERRULE_RETURN_IF_ERROR(read_types(t, o));
+  FERRULE_RETURN_IF_ERROR(read_root(t, o));
   if (!t.jitter.empty()) {
     auto jitter = parse_jitter(t.jitter);
     if (!jitter.ok()) return jitter.status();

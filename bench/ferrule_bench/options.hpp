@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/ferrule_bench/data.hpp"
+#include "bench/ferrule_bench/operation.hpp"
 #include "bench/ferrule_bench/sizes.hpp"
 #include "ferrule/types.hpp"
 
@@ -24,6 +25,8 @@ struct Jitter {
 };
 
 struct Options {
+  Operation operation = Operation::all_reduce;
+  int root = 0;  ///< of broadcast, reduce, gather and scatter
   SizeRange sizes;
   int iters = 20;
   int warmup_iters = 5;

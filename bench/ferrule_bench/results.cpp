@@ -25,7 +25,7 @@ double CaseResult::compression() const {
 }
 
 double CaseResult::busbw_gbps(const Timing& timing) const {
-  return algbw_gbps(what.bytes(), timing.shown_us) * bus_factor(ranks);
+  return algbw_gbps(what.bytes(), timing.shown_us) * bus_factor(what.operation, ranks);
 }
 
 std::optional<Verdict> CaseResult::verdict() const {
@@ -49,7 +49,7 @@ Row table_row_of(const CaseResult& result) {
   row.bytes = result.what.bytes();
   row.count = result.what.count;
   row.type = nccl_dtype_name(result.what.dtype);
-  row.op = op_name(result.what.op);
+  row.op = reduces(result.what.operation) ? op_name(result.what.op) : "none";
   row.out_of_place = figures_of(result, result.out_of_place, result.out_of_place_verdict);
   row.in_place = figures_of(result, result.in_place, result.in_place_verdict);
   const Timing& timing = result.out_of_place;

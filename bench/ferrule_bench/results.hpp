@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/ferrule_bench/operation.hpp"
 #include "bench/ferrule_bench/statistics.hpp"
 #include "bench/ferrule_bench/table.hpp"
 #include "ferrule/types.hpp"
@@ -14,6 +15,7 @@ namespace ferrule::bench {
 
 /// One thing to measure.
 struct Case {
+  Operation operation = Operation::all_reduce;
   std::string codec;
   std::string algorithm;
   DType dtype = DType::f32;

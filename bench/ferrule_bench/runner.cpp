@@ -10,6 +10,7 @@
 
 #include "bench/ferrule_bench/case_list.hpp"
 #include "bench/ferrule_bench/check.hpp"
+#include "bench/ferrule_bench/check_operation.hpp"
 #include "bench/ferrule_bench/exchange.hpp"
 #include "bench/ferrule_bench/git_version.hpp"
 #include "bench/ferrule_bench/json_report.hpp"
@@ -102,6 +103,10 @@ Status Runner::print_heading(const CaseList& list) {
       "bytes.\n");
   if (comm_.size() == 1)
     print("# one rank alone sends nothing: start more with --ranks N, or under a launcher\n");
+  if (options_.operation != Operation::all_reduce) {
+    print(fmt::format("# operation {}{}\n", name(options_.operation),
+                      is_apart(options_.operation) ? ": never in place, both halves are out of place" : ""));
+  }
   for (const std::string& line : list.skipped) print("# skipped: " + line + "\n");
   name_width_ = name_width(list);
   print(table_header(name_width_));
@@ -153,7 +158,9 @@ Status Runner::measure_place(Workspace& workspace, std::vector<CaseState>& state
     const bool in_place = place == Place::in_place;
     (in_place ? results[i].in_place : results[i].out_of_place) = std::move((*timings)[i]);
     if (options_.check_iters == 0) continue;
-    auto verdict = check(comm_, options_, workspace, states[i], place);
+    const bool sums = states[i].what.operation == Operation::all_reduce;
+    auto verdict = sums ? check(comm_, options_, workspace, states[i], place)
+                        : check_operation(comm_, options_, workspace, states[i], place);
     if (!verdict.ok()) return verdict.status();
     (in_place ? results[i].in_place_verdict : results[i].out_of_place_verdict) = *verdict;
   }
@@ -194,7 +201,8 @@ Status Runner::find_raw_wire_bytes(Workspace& workspace, std::vector<CaseResult>
 }
 
 Status Runner::run_group(Workspace& workspace, const CaseGroup& group, std::uint64_t bytes) {
-  const std::uint64_t count = bytes / element_bytes(group.dtype);
+  std::uint64_t count = bytes / element_bytes(group.dtype);
+  if (has_parts(options_.operation)) count -= count % static_cast<std::uint64_t>(comm_.size());
   auto states = states_of(group, count);
   if (!states.ok()) return states.status();
   workspace.fill(data_of(states->front().what, options_, comm_.size()), count);
@@ -237,6 +245,10 @@ Result<RankOutcome> Runner::run() {
   if (options_.jitter && options_.jitter->rank >= comm_.size()) {
     return Status(ErrorCode::invalid_argument, fmt::format("--jitter {}: there are {} ranks, from 0",
                                                            options_.jitter->text, comm_.size()));
+  }
+  if (options_.root < 0 || options_.root >= comm_.size()) {
+    return Status(ErrorCode::invalid_argument,
+                  fmt::format("--root {}: there are {} ranks, from 0", options_.root, comm_.size()));
   }
   auto list = list_cases(options_);
   if (!list.ok()) return list.status();

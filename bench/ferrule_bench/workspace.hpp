@@ -31,7 +31,7 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-/// A case under way: its residuals, one for each all-reduce of an iteration, and its step.
+/// A case under way: its residuals, one for each operation of an iteration, and its step.
 struct CaseState {
   Case what;
   std::vector<Residual> residuals;  ///< empty without error feedback
@@ -72,6 +72,11 @@ class Workspace {
 
  private:
   Workspace(const Communicator& comm, const Options& options) : comm_(&comm), options_(&options) {}
+  /// Begins the case's operation; waits for it unless `later` is there.
+  Status start(const CaseState& state, Place place, std::size_t lane, Work* later);
+  Status start_parts(const Case& what, const void* source, std::byte* target,
+                     const CollectiveOptions& options, Work* later) const;
+  Status exchange(const Case& what, const void* source, std::byte* target, Work* later) const;
   AllReduceOptions options_of(const CaseState& state, std::size_t lane) const;
 
   const Communicator* comm_;

@@ -48,6 +48,8 @@ NB_MODULE(_ferrule, module) {
   using namespace ferrule::python;
   module.doc() = "Compressed all-reduce (native part of the package ferrule).";
   module.attr("__version__") = ferruleVersion();
+  // torch keeps a backend alive until the process ends; that is no leak.
+  nanobind::set_leak_warnings(false);
   register_errors();
   bind_tables(module);
   bind_residual(module);

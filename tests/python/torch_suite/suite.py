@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-_PREPARED = "FERRULE_SUITE_FOLDER"
+_PREPARED = "TORCH_SUITE_FOLDER"
 
 
 def prepare() -> None:
@@ -34,13 +34,20 @@ prepare()
 
 import torch.distributed as dist  # noqa: E402
 
-if os.environ.get("FERRULE_SUITE_BACKEND", "ferrule") == "ferrule":
+if os.environ.get("TORCH_SUITE_BACKEND", "ferrule") == "ferrule":
     from ferrule.torch import _backend
 
     _backend.register()
     dist.Backend._plugins["GLOO"] = dist.Backend._plugins["FERRULE"]
 
-from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
+from torch.testing._internal.distributed import distributed_test  # noqa: E402
+
+if os.environ.get("TORCH_SUITE_BACKEND", "ferrule") == "ferrule":
+    # The events that the profiler gets from within torch's C++ backends; torch has a list of who makes them.
+    distributed_test.PROFILING_SUPPORTED_BACKENDS.clear()
+    distributed_test.SEND_RECV_PROFILING_SUPPORTED_BACKENDS.clear()
+
+DistributedTest, TestDistBackend = distributed_test.DistributedTest, distributed_test.TestDistBackend
 
 
 class TestBackend(TestDistBackend, DistributedTest._DistTestBase):
@@ -54,7 +61,7 @@ class Recorder(unittest.TextTestResult):
 
     def _record(self, test, outcome, reason=""):
         name = test.id().rpartition(".")[2]
-        with open(os.environ["FERRULE_SUITE_RESULTS"], "a") as results:
+        with open(os.environ["TORCH_SUITE_RESULTS"], "a") as results:
             results.write(json.dumps({"test": name, "outcome": outcome, "reason": reason}) + "\n")
 
     def addSuccess(self, test):

@@ -269,12 +269,29 @@ def abort(rank, size):
     return {"text": "it ended well"}
 
 
+def killed(rank, size):
+    """Rank 1 dies in the middle of reduce-scatters and broadcasts; what the others are told."""
+    import os
+    import signal
+
+    try:
+        for step in range(1000):
+            if rank == 1 and step == 20:
+                os.kill(os.getpid(), signal.SIGKILL)
+            part = torch.empty(5000)
+            dist.reduce_scatter_tensor(part, torch.ones(5000 * size))
+            dist.broadcast(part, step % size)
+    except RuntimeError as error:
+        return {"text": str(error)}
+    return {"text": "it ended well"}
+
+
 def main():
     what = globals()[sys.argv[1]]
     backend = sys.argv[2] if len(sys.argv) > 2 else "ferrule"
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=40))
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=200))
     outcome = what(dist.get_rank(), dist.get_world_size())
-    if sys.argv[1] not in ("abort", "monitored"):
+    if sys.argv[1] not in ("abort", "killed", "monitored"):
         dist.destroy_process_group()
     print(json.dumps(outcome), flush=True)
 

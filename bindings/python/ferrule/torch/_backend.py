@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from ferrule._errors import FerruleError
 from ferrule._ferrule import Communicator
 from ferrule.torch import _backend_memory as memory
 from ferrule.torch._backend_codec import codec_of
@@ -265,9 +266,17 @@ class Operations:
         seconds = _seconds(opts) or self._timeout_s
         token = torch.zeros(1, dtype=torch.uint8)
         if self._rank != 0:
-            self._communicator.send(token, 0, _BARRIER_TAG, timeout=seconds)
-            # Rank 0 may have waited for others first.
-            self._communicator.recv(token, 0, _BARRIER_TAG, timeout=2 * seconds + 1)
+            try:
+                self._communicator.send(token, 0, _BARRIER_TAG, timeout=seconds)
+                # Rank 0 may have waited for others first.
+                self._communicator.recv(token, 0, _BARRIER_TAG, timeout=2 * seconds + 1)
+            except FerruleError as error:
+                # As gloo says it: programs look for the words.
+                raise FerruleError(
+                    f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
+                    f"send/recv from rank 0: {error}",
+                    error.code,
+                ) from error
             return
         comers = {
             rank: self._communicator.recv_async(torch.empty_like(token), rank, _BARRIER_TAG, timeout=seconds)
@@ -425,7 +434,7 @@ def register() -> None:
         return
     devices = ["cpu", "cuda"]
     teach_torch()
-    if has_python_backends() and os.environ.get("FERRULE_TORCH_GROUP") != "1":
+    if has_python_backends() and os.environ.get("TORCH_FERRULE_GROUP") != "1":
         dist.Backend.register_backend(NAME, _make_backend, extended_api=True, devices=devices)
     else:
         dist.Backend.register_backend(NAME, _make_group, devices=devices)

@@ -27,8 +27,7 @@ def note_source(tensor, rank: int) -> None:
 
 
 def _is_held(work) -> bool:
-    kind = getattr(work, "_get_op_type", None)
-    return kind is not None and kind() == c10d.OpType.UNKNOWN
+    return work._get_op_type() == int(c10d.OpType.UNKNOWN)
 
 
 def _teach(name, ask_future):
@@ -42,7 +41,7 @@ def _teach(name, ask_future):
 
 
 def _source(future) -> int:
-    received = future.value()[0]
+    received = future.wait()[0]
     with _lock:
         return _sources[received.data_ptr()]
 

@@ -64,10 +64,14 @@ class BackendWork(dist.Work):
 
     def get_future(self):
         with self._lock:
-            if self._future is None:
-                self._future = torch.futures.Future()
-                self._completer.add(self, self._future)
-            return self._future
+            if self._future is not None:
+                return self._future
+            future = self._future = torch.futures.Future()
+        if self._all_done():
+            complete(self, future)
+        else:
+            self._completer.add(self, future)
+        return future
 
     def _all_done(self):
         return all(native.done() for native in self._natives)
