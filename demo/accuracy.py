@@ -29,6 +29,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--width", type=int, default=256, help="of the large layer; the demo has 768")
     parser.add_argument("--optimizer", choices=("sgd", "adam", "both"), default="both")
+    parser.add_argument("--also", action="append", default=[], metavar="CODEC", help="with feedback and without")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo-output"))
     return parser.parse_args()
 
@@ -37,10 +38,15 @@ def plan(arguments: argparse.Namespace) -> list[tuple[str, str, dict]]:
     """(optimizer, label, run) of everything that is trained."""
     optimizers = ("sgd", "adam") if arguments.optimizer == "both" else (arguments.optimizer,)
     shape = {"epochs": arguments.epochs, "width": arguments.width}
+    cases = CASES + tuple(
+        (f"{codec} {how}", {"codec": codec, "feedback": how != "alone"})
+        for codec in arguments.also
+        for how in ("+ feedback", "alone")
+    )
     return [
         (optimizer, label, {**shape, **fields, "optimizer": optimizer, "seed": seed})
         for optimizer in optimizers
-        for label, fields in CASES
+        for label, fields in cases
         for seed in range(arguments.seeds)
     ]
 
@@ -93,11 +99,11 @@ def judge(rows: list[dict]) -> list[str]:
 
 
 def print_table(rows: list[dict]) -> None:
-    print(f"{'optimizer':<10} {'codec':<16} {'accuracy over seeds':>22} {'final loss':>11} {'wire KB/step':>13} {'fewer':>7}")
+    print(f"{'optimizer':<10} {'codec':<24} {'accuracy over seeds':>22} {'final loss':>11} {'wire KB/step':>13} {'fewer':>7}")
     for row in rows:
         exact = next(other for other in rows if other["optimizer"] == row["optimizer"])
         print(
-            f"{row['optimizer']:<10} {row['label']:<16} {100 * row['mean']:>12.2f} +- {100 * row['deviation']:.2f} % "
+            f"{row['optimizer']:<10} {row['label']:<24} {100 * row['mean']:>12.2f} +- {100 * row['deviation']:.2f} % "
             f"{row['final_loss']:>11.2e} {row['bytes_per_step'] / 1e3:>13.1f} "
             f"{exact['bytes_per_step'] / row['bytes_per_step']:>6.2f}x"
         )

@@ -68,7 +68,15 @@ typedef struct ferruleWork* ferruleWork_t; /* one collective under way */
 typedef struct ferruleResidual*
     ferruleResidual_t;                       /* what lossy encodes have left behind, one fp32 an element */
 typedef struct ferruleCodec* ferruleCodec_t; /* a wire format with its parameters */
-typedef void* ferruleStream_t;               /* cudaStream_t; NULL for host memory */
+typedef void* ferruleStream_t; /* cudaStream_t; NULL for host memory, or CUDA's default stream */
+
+/* Where tensors are. */
+typedef enum {
+  ferruleHostMemory = 0,
+  ferruleDeviceMemory = 1, /* of a CUDA device: cudaMalloc, cudaMallocAsync, torch's allocator. Managed and
+                              pinned memory are host memory. */
+  ferruleMemoryReserved = 0x7fffffff
+} ferruleMemory_t;
 
 /* "0.1.0" */
 FERRULE_API const char* ferruleVersion(void);
@@ -189,13 +197,20 @@ typedef struct {
   uint64_t tensor;
   int64_t timeout_ns;  /* 0: the communicator's */
   ferruleWork_t* work; /* not NULL: return at once, the handle must be waited for or tested, then destroyed */
-  const double*
-      weight; /* not NULL: recv = sum of weight * send / sum of weights. With ferruleAvg of floats, on all
-                 ranks or on none; finite, not negative, not all 0. Read before the call returns. */
+  ferruleMemory_t
+      memory; /* where send, recv and the residual are; a stream that is not NULL says device, too */
+  const double* weight; /* not NULL: recv = sum of weight * send / sum of weights. With ferruleAvg of floats
+                           in host memory, on all ranks or on none; finite, not negative, not all 0. Read
+                           before the call returns. */
 } ferruleOptions_t;
 #define FERRULE_OPTIONS_INIT \
-  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(ferruleOptions_t), NULL, NULL, NULL, 0, 0, 0, 0, NULL, ferruleHostMemory, NULL }
 
+/* Device memory: the collective begins when `stream` has come as far as at the time of the call, and what
+ * comes into `stream` after the call has returned (without `work`), or after ferruleWorkTest or
+ * ferruleWorkWait has told success, comes after the result. The host waits for the wire, never for the
+ * stream. Ranks of one collective may be on devices and on hosts, and get the same bits. A stream that is
+ * being captured is ferruleUnsupported. */
 /* recv = op over all ranks of send. send == recv is in place; partial overlap is an error. count elements, 0
  * allowed (then pointers may be NULL). options may be NULL. Afterwards recv holds the same bits on every
  * rank. If it fails, the residual is as it was before and the content of recv is undefined. */
@@ -225,9 +240,19 @@ FERRULE_API ferruleResult_t ferruleWorkDestroy(ferruleWork_t work);
 
 /* A residual for tensors of `count` elements, zero. Used by one collective at a time. */
 FERRULE_API ferruleResult_t ferruleResidualCreate(ferruleResidual_t* residual, size_t count);
+/* The same in the memory of a device, for tensors there; device < 0: the thread's current one. Like a tensor,
+ * it is in stream order: collectives that share it are on one stream, or ordered by the caller. May wait for
+ * the device, as its destruction does. */
+FERRULE_API ferruleResult_t ferruleResidualCreateOnDevice(ferruleResidual_t* residual, size_t count,
+                                                          int device);
 FERRULE_API ferruleResult_t ferruleResidualCount(ferruleResidual_t residual, size_t* count);
+/* Copies all of its values (`count` must be the residual's) between collectives; for one on a device it waits
+ * until all work of the device is done. */
+FERRULE_API ferruleResult_t ferruleResidualRead(ferruleResidual_t residual, float* values, size_t count);
+FERRULE_API ferruleResult_t ferruleResidualWrite(ferruleResidual_t residual, const float* values,
+                                                 size_t count);
 /* Its values, to read or change between collectives. The pointer is valid until the next collective that uses
- * it. */
+ * it; of a residual on a device it is a device pointer. */
 FERRULE_API ferruleResult_t ferruleResidualData(ferruleResidual_t residual, float** data);
 FERRULE_API ferruleResult_t ferruleResidualDestroy(ferruleResidual_t residual);
 

@@ -48,7 +48,21 @@ class Residual {
     FERRULE_RETURN_IF_ERROR(detail::to_status(ferruleResidualCreate(&handle, count)));
     return Residual(handle, count);
   }
-  /// Valid until the next collective that uses this residual.
+  /// For tensors in the memory of a device; negative: the thread's current one.
+  static Result<Residual> create_on_device(std::size_t count, int device = -1) {
+    ferruleResidual_t handle = nullptr;
+    FERRULE_RETURN_IF_ERROR(detail::to_status(ferruleResidualCreateOnDevice(&handle, count, device)));
+    return Residual(handle, count);
+  }
+  /// Copies of all values, wherever they are: between collectives.
+  Status read(std::span<float> out) const {
+    return detail::to_status(ferruleResidualRead(handle_.get(), out.data(), out.size()));
+  }
+  Status write(std::span<const float> in) const {
+    return detail::to_status(ferruleResidualWrite(handle_.get(), in.data(), in.size()));
+  }
+  /// Valid until the next collective that uses this residual. Of a device's, the pointer is one of the
+  /// device.
   std::span<float> values() const {
     float* data = nullptr;
     static_cast<void>(ferruleResidualData(handle_.get(), &data));
@@ -73,6 +87,7 @@ struct AllReduceOptions {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::chrono::nanoseconds timeout{0};
+  ferruleStream_t stream = nullptr;             ///< cudaStream_t, for tensors in device memory
   std::optional<double> weight = std::nullopt;  ///< of this rank in a weighted mean (avg)
 
   /// Valid while this lives.
@@ -103,6 +118,13 @@ class Work {
   Status wait() const { return detail::to_status(ferruleWorkWait(handle_.get(), -1)); }
   Status wait(std::chrono::nanoseconds timeout) const {
     return detail::to_status(ferruleWorkWait(handle_.get(), timeout.count()));
+  }
+  /// true: done well. false: not yet. Else how it failed. Never waits.
+  Result<bool> test() const {
+    const ferruleResult_t result = ferruleWorkTest(handle_.get());
+    if (result == ferruleInProgress) return false;
+    FERRULE_RETURN_IF_ERROR(detail::to_status(result));
+    return true;
   }
   std::uint64_t bytes_sent() const {
     std::uint64_t bytes = 0;
@@ -223,7 +245,7 @@ class Communicator : public CollectiveCalls<Communicator, CollectiveOptions, Wor
                     const AllReduceOptions& options = {}) const {
     return all_reduce(tensor.data, tensor, op, options);
   }
-  /// Out of place: `send` holds as many elements, of the same dtype, as `recv`.
+  /// Out of place: `send` holds as many elements, of the same dtype and in the same memory, as `recv`.
   Status all_reduce(const void* send, const TensorView& recv, ReduceOp op = ReduceOp::sum,
                     const AllReduceOptions& options = {}) const {
     return detail::to_status(start(send, recv, op, options, nullptr));
@@ -248,8 +270,9 @@ class Communicator : public CollectiveCalls<Communicator, CollectiveOptions, Wor
                         const AllReduceOptions& options, ferruleWork_t* work) const {
     ferruleOptions_t c = options.to_c();
     c.work = work;
+    c.memory = static_cast<ferruleMemory_t>(recv.memory);
     return ferruleAllReduce(send, recv.data, recv.count, static_cast<ferruleDataType_t>(recv.dtype),
-                            static_cast<ferruleRedOp_t>(op), &c, handle_.get(), nullptr);
+                            static_cast<ferruleRedOp_t>(op), &c, handle_.get(), options.stream);
   }
 
   detail::Owned<ferruleComm_t, ferruleCommDestroy> handle_;

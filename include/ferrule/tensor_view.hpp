@@ -9,11 +9,15 @@
 
 namespace ferrule {
 
+/// The numbers are those of ferruleMemory_t.
+enum class Memory : std::int32_t { host = 0, device = 1 };
+
 /// Does not own. `data` is aligned to the element, and may be null when count is 0.
 struct TensorView {
   void* data = nullptr;
   std::size_t count = 0;  ///< elements
   DType dtype = DType::f32;
+  Memory memory = Memory::host;
 
   TensorView() = default;
   TensorView(void* elements, std::size_t element_count, DType type)
@@ -27,6 +31,12 @@ struct TensorView {
   TensorView(std::uint8_t* elements, std::size_t element_count)
       : TensorView(elements, element_count, DType::u8) {}
 
+  /// The same, of elements in the memory of a CUDA device.
+  TensorView on_device() const {
+    TensorView view = *this;
+    view.memory = Memory::device;
+    return view;
+  }
   std::size_t bytes() const { return count * element_bytes(dtype); }
 };
 

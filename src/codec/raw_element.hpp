@@ -1,10 +1,11 @@
-// How each dtype is read, accumulated and written by the identity codec's scalar code.
+// How each dtype is read, accumulated and written by the identity codec, on the host and on a CUDA device.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+
+#include "codec/format/portable.hpp"
 
 namespace ferrule::codec::raw {
 
@@ -13,8 +14,8 @@ template <class T>
 struct PlainElement {
   using Storage = T;
   using Value = T;
-  static Value widen(Storage stored) { return stored; }
-  static Storage narrow(Value value) { return value; }
+  FERRULE_HD static Value widen(Storage stored) { return stored; }
+  FERRULE_HD static Storage narrow(Value value) { return value; }
 };
 
 /// f16, bf16: accumulated in f32, rounded once.
@@ -22,13 +23,13 @@ template <float (*to_f32)(std::uint16_t), std::uint16_t (*from_f32)(float)>
 struct HalfElement {
   using Storage = std::uint16_t;
   using Value = float;
-  static Value widen(Storage stored) { return to_f32(stored); }
-  static Storage narrow(Value value) { return from_f32(value); }
+  FERRULE_HD static Value widen(Storage stored) { return to_f32(stored); }
+  FERRULE_HD static Storage narrow(Value value) { return from_f32(value); }
 };
 
 /// Sum modulo 2^bits: through u64, because signed overflow is undefined.
 template <class T>
-T add(T a, T b) {
+FERRULE_HD T add(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     return a + b;
   } else {
@@ -37,7 +38,7 @@ T add(T a, T b) {
 }
 
 template <class T>
-T multiply(T a, T b) {
+FERRULE_HD T multiply(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
     return a * b;
   } else {
@@ -45,31 +46,40 @@ T multiply(T a, T b) {
   }
 }
 
+/// The sign bit: of a zero, too.
+template <class T>
+FERRULE_HD bool is_negative(T value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t> bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits >> (8 * sizeof bits - 1) != 0;
+}
+
 /// Smaller one; -0 < +0; NaN if either is. Integers: plain.
 template <class T>
-T least(T a, T b) {
+FERRULE_HD T least(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(b)) return b;
-    if (a == b) return std::signbit(a) ? a : b;
+    if (b != b) return b;  // NaN
+    if (a == b) return is_negative(a) ? a : b;
   }
   return b < a ? b : a;
 }
 
 template <class T>
-T greatest(T a, T b) {
+FERRULE_HD T greatest(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(b)) return b;
-    if (a == b) return std::signbit(a) ? b : a;
+    if (b != b) return b;  // NaN
+    if (a == b) return is_negative(a) ? b : a;
   }
   return a < b ? b : a;
 }
 
 /// Division of avg and the one NaN of every NaN result.
 template <class T>
-T finish(T value, std::uint32_t divisor) {
+FERRULE_HD T finish(T value, std::uint32_t divisor) {
   if constexpr (std::is_floating_point_v<T>) {
     const T result = divisor == 1 ? value : value / static_cast<T>(divisor);
-    return std::isnan(result) ? std::numeric_limits<T>::quiet_NaN() : result;
+    return result != result ? std::numeric_limits<T>::quiet_NaN() : result;
   } else if constexpr (sizeof(T) == 8) {
     return value / static_cast<std::int64_t>(divisor);
   } else {

@@ -57,8 +57,8 @@ Status read_options(const ferruleOptions_t* options, ferruleOptions_t& given, co
 Status start_call(const communicator::Call& call, const ferruleOptions_t& given, ferruleComm_t comm);
 Status start_transfer(const communicator::TransferCall& call, const ferruleOptions_t& given,
                       ferruleComm_t comm);
-/// A communicator, and no stream.
-Status check_target(ferruleComm_t comm, ferruleStream_t stream);
+/// Whose memory the call's pointers are, by the options and the stream.
+Status read_memory(const ferruleOptions_t& given, ferruleStream_t stream, communicator::Call& call);
 
 inline std::string text_or_empty(const char* text) {
   return text == nullptr ? std::string() : std::string(text);

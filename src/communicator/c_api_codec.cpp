@@ -43,6 +43,10 @@ Status check_bytes(std::size_t given, std::size_t needed, std::string_view what)
 }
 
 Status encode_with_residual(ferruleCodec_t codec, codec::EncodeArgs args, residual::Residual& kept) {
+  if (kept.space() != nullptr) {
+    return Status(ErrorCode::invalid_argument,
+                  "the residual is in device memory: a codec by itself works on host memory");
+  }
   if (kept.count() != args.count) {
     return Status(ErrorCode::invalid_argument,
                   fmt::format("the residual has {} elements, the tensor {}", kept.count(), args.count));

@@ -1,10 +1,12 @@
 // C API: collectives, their handles, residuals.
 #include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "communicator/c_api.hpp"
+#include "communicator/devices.hpp"
 
 using ferrule::Deadline;
 using ferrule::ErrorCode;
@@ -13,6 +15,16 @@ using namespace ferrule::c_api;  // NOLINT: this file is the other half of that 
 namespace communicator = ferrule::communicator;
 
 namespace {
+
+// Of a work that is done: its status, and the caller's stream knows.
+Status outcome(const communicator::Work& work) { return work.status.ok() ? work.hold_stream() : work.status; }
+
+Status check_count(const ferruleResidual& residual, std::size_t count) {
+  if (residual.residual->count() == count) return {};
+  return Status(ErrorCode::invalid_argument, "the residual has " +
+                                                 std::to_string(residual.residual->count()) +
+                                                 " elements, not " + std::to_string(count));
+}
 
 // The communicator is being destroyed by another thread, which ends all its work, well or not.
 Status wait_for_destruction(const communicator::Work& work, Deadline until) {
@@ -23,7 +35,7 @@ Status wait_for_destruction(const communicator::Work& work, Deadline until) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return work.status;
+  return outcome(work);
 }
 
 // Made first: once the collective is queued, nothing may fail that would leave the caller without its handle.
@@ -45,11 +57,14 @@ Status start_any(const Call& call, const ferruleOptions_t& given, ferruleComm_t 
 
 namespace ferrule::c_api {
 
-Status check_target(ferruleComm_t comm, ferruleStream_t stream) {
-  if (comm == nullptr) return null_argument("comm");
-  if (stream == nullptr) return {};
-  return Status(ErrorCode::unsupported,
-                "this build has no device backend: pass a null stream and host memory");
+Status read_memory(const ferruleOptions_t& given, ferruleStream_t stream, communicator::Call& call) {
+  if (given.memory != ferruleHostMemory && given.memory != ferruleDeviceMemory) {
+    return Status(ErrorCode::invalid_argument,
+                  "options.memory is no memory: ferruleHostMemory or ferruleDeviceMemory");
+  }
+  call.on_device = given.memory == ferruleDeviceMemory || stream != nullptr;
+  call.stream = stream;
+  return {};
 }
 
 Status read_options(const ferruleOptions_t* options, ferruleOptions_t& given, communicator::Call& call) {
@@ -83,7 +98,7 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
                                  ferruleRedOp_t op, const ferruleOptions_t* options, ferruleComm_t comm,
                                  ferruleStream_t stream) {
   return guarded([&]() -> Status {
-    FERRULE_RETURN_IF_ERROR(check_target(comm, stream));
+    if (comm == nullptr) return null_argument("comm");
     communicator::Call call;
     ferruleOptions_t given = FERRULE_OPTIONS_INIT;
     FERRULE_RETURN_IF_ERROR(read_options(options, given, call));
@@ -92,19 +107,20 @@ ferruleResult_t ferruleAllReduce(const void* send, void* recv, size_t count, fer
     call.count = count;
     call.dtype = static_cast<ferrule::DType>(dtype);
     call.op = static_cast<ferrule::ReduceOp>(op);
+    FERRULE_RETURN_IF_ERROR(read_memory(given, stream, call));
     return start_call(call, given, comm);
   });
 }
 
 ferruleResult_t ferruleWorkTest(ferruleWork_t work) {
   if (work != nullptr && !work->work->done.load(std::memory_order_acquire)) return ferruleInProgress;
-  return guarded([&]() -> Status { return work == nullptr ? null_argument("work") : work->work->status; });
+  return guarded([&]() -> Status { return work == nullptr ? null_argument("work") : outcome(*work->work); });
 }
 
 ferruleResult_t ferruleWorkWait(ferruleWork_t work, int64_t timeout_ns) {
   return guarded([&]() -> Status {
     if (work == nullptr) return null_argument("work");
-    if (work->work->done.load(std::memory_order_acquire)) return work->work->status;
+    if (work->work->done.load(std::memory_order_acquire)) return outcome(*work->work);
     const Deadline until =
         timeout_ns < 0 ? Deadline::never() : Deadline::after(std::chrono::nanoseconds(timeout_ns));
     const auto communicator = work->communicator.lock();
@@ -156,6 +172,40 @@ ferruleResult_t ferruleResidualCreate(ferruleResidual_t* residual, size_t count)
     FERRULE_RETURN_IF_ERROR(made.status());
     *residual = new ferruleResidual{std::move(made).value()};
     return {};
+  });
+}
+
+ferruleResult_t ferruleResidualCreateOnDevice(ferruleResidual_t* residual, size_t count, int device) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr) return null_argument("residual");
+    *residual = nullptr;
+    communicator::attach_devices();
+    auto runtime = ferrule::executor::device_runtime();
+    FERRULE_RETURN_IF_ERROR(runtime.status());
+    auto number = device >= 0 ? ferrule::Result<int>(device) : (*runtime)->current_device();
+    FERRULE_RETURN_IF_ERROR(number.status());
+    auto space = (*runtime)->space(*number);
+    FERRULE_RETURN_IF_ERROR(space.status());
+    auto made = ferrule::residual::Residual::create(count, *space);
+    FERRULE_RETURN_IF_ERROR(made.status());
+    *residual = new ferruleResidual{std::move(made).value()};
+    return {};
+  });
+}
+
+ferruleResult_t ferruleResidualRead(ferruleResidual_t residual, float* values, size_t count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || values == nullptr) return null_argument("residual or values");
+    FERRULE_RETURN_IF_ERROR(check_count(*residual, count));
+    return residual->residual->read({values, count});
+  });
+}
+
+ferruleResult_t ferruleResidualWrite(ferruleResidual_t residual, const float* values, size_t count) {
+  return guarded([&]() -> Status {
+    if (residual == nullptr || values == nullptr) return null_argument("residual or values");
+    FERRULE_RETURN_IF_ERROR(check_count(*residual, count));
+    return residual->residual->write({values, count});
   });
 }
 

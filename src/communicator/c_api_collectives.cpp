@@ -24,9 +24,10 @@ struct Arguments {
 // `call` has what is particular to the collective. counts: null where all parts are alike.
 ferruleResult_t start(communicator::Call call, const Arguments& arguments) {
   return guarded([&]() -> Status {
-    FERRULE_RETURN_IF_ERROR(check_target(arguments.comm, arguments.stream));
+    if (arguments.comm == nullptr) return null_argument("comm");
     ferruleOptions_t given = FERRULE_OPTIONS_INIT;
     FERRULE_RETURN_IF_ERROR(read_options(arguments.options, given, call));
+    FERRULE_RETURN_IF_ERROR(read_memory(given, arguments.stream, call));
     call.dtype = static_cast<ferrule::DType>(arguments.dtype);
     return start_call(call, given, arguments.comm);
   });
@@ -57,10 +58,15 @@ communicator::Call rooted(Collective collective, const void* send, void* recv, s
 
 ferruleResult_t transfer(communicator::TransferCall call, const Arguments& arguments) {
   return guarded([&]() -> Status {
-    FERRULE_RETURN_IF_ERROR(check_target(arguments.comm, arguments.stream));
+    if (arguments.comm == nullptr) return null_argument("comm");
     ferruleOptions_t given = FERRULE_OPTIONS_INIT;
     communicator::Call unused;
     FERRULE_RETURN_IF_ERROR(read_options(arguments.options, given, unused));
+    FERRULE_RETURN_IF_ERROR(read_memory(given, arguments.stream, unused));
+    if (unused.on_device) {
+      return Status(ErrorCode::unsupported,
+                    "sends and receives between two ranks take host memory: pass a null stream");
+    }
     call.dtype = static_cast<ferrule::DType>(arguments.dtype);
     call.timeout = unused.timeout;
     return start_transfer(call, given, arguments.comm);

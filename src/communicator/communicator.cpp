@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "communicator/check_call.hpp"
 
 namespace ferrule::communicator {
@@ -84,7 +85,10 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<transpo
       collectives::find_algorithm(made->defaults_.algorithm) == nullptr) {
     return invalid(fmt::format("no algorithm is named '{}'", made->defaults_.algorithm));
   }
-  FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
+  {
+    const SignalsHeld held;
+    FERRULE_RETURN_IF_ERROR(made->run_.start_workers(made->defaults_.threads));
+  }
   FERRULE_RETURN_IF_ERROR(made->tune());
   return made;
 }
@@ -153,15 +157,20 @@ bool Communicator::may_run_ahead(const plan::Plan& plan) {
 
 Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool background) {
   FERRULE_RETURN_IF_ERROR(check_call(call, rank(), size()));
+  FERRULE_RETURN_IF_ERROR(check_residual_place(call));
   if (is_auto_codec(codec_text(call))) FERRULE_RETURN_IF_ERROR(know_cost(codec_text(call)));
+  auto work = std::make_shared<Work>();
   const std::lock_guard lock(mutex_);
   if (!broken_.ok()) return broken_;
   auto request = resolve(call);
   FERRULE_RETURN_IF_ERROR(request.status());
-  auto work = std::make_shared<Work>();
   bool known = false;
   auto plan = find_plan(*request, known);
   FERRULE_RETURN_IF_ERROR(plan.status());
+  if (call.on_device && (*plan)->input_count() + (*plan)->output_count() != 0) {
+    FERRULE_RETURN_IF_ERROR(prepare_device(call, *work));
+    FERRULE_RETURN_IF_ERROR(check_kernels(**plan));
+  }
   if (!known) plans_.insert(*request, *plan);
   // An empty collective moves no data that would carry its identity: it is agreed on every time. So is one
   // whose input a rank may refuse: nobody is to send to a rank that will not take it. So is a weighted one:
@@ -186,13 +195,16 @@ Result<std::shared_ptr<Work>> Communicator::start(const Call& call, bool backgro
                membership_.communicator,
                work->intent.identity,
                work->intent.sequence,
-               defaults_.checksum};
+               defaults_.checksum,
+               work->job.backend,
+               work->job.input_ready};
   // Where nothing is encoded, nothing is left behind.
   work->residual = (*plan)->exact() || membership_.size() == 1 ? nullptr : call.residual;
   work->weight = call.weight;
   work->timeout = call.timeout.count() != 0 ? call.timeout : defaults_.timeout;
   work->background = background;
   if (background && !progress_thread_.joinable()) {
+    const SignalsHeld held;
     progress_thread_ = std::thread([this] { run_progress_thread(); });
   }
   queue_.push_back(work);
@@ -214,7 +226,8 @@ Status Communicator::wait(Work& work, Deadline until) {
     }
     take_ownership_and_drive(lock, until);
   }
-  return work.status;
+  if (!work.status.ok()) return work.status;
+  return work.hold_stream();
 }
 
 // Drives the oldest work, or waits while another thread does.
@@ -261,7 +274,7 @@ void Communicator::take_ownership_and_drive(std::unique_lock<std::mutex>& lock, 
     }
   }
   stats_.counters = transport_->counters() - calibrated_;
-  stats_.scratch_bytes = run_.scratch_bytes();
+  stats_.scratch_bytes = run_.scratch_bytes() + (backend_ != nullptr ? backend_->bytes() : 0);
   changed_.notify_all();
   if ((!queue_.empty() && queue_.front()->background) || transfers_.load() != 0) progress_.notify_one();
 }

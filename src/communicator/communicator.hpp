@@ -86,6 +86,8 @@ struct Call {
   std::int32_t root = 0;                          ///< where the collective has one
   std::span<const std::size_t> counts = {};       ///< as plan::Parts has them
   std::span<const std::size_t> recv_counts = {};  ///< as plan::Parts has them
+  bool on_device = false;                         ///< send, recv and residual are in the memory of one device
+  void* stream = nullptr;  ///< of that device: what is in it is done before, what comes into it waits
 };
 
 /// A send or a receive between two ranks.
@@ -149,7 +151,8 @@ class Communicator {
   Result<std::shared_ptr<Work>> start(const Call& call, bool background);
   /// The same for a send or a receive, which runs beside the collectives and in no order with them.
   Result<std::shared_ptr<Work>> start(const TransferCall& call, bool background);
-  /// Drives until the work is done or the deadline (`timeout`, and the work goes on).
+  /// Drives until the work is done or the deadline (`timeout`, and the work goes on). On a device, what comes
+  /// into the call's stream afterwards waits for the result: see Work::hold_stream.
   Status wait(Work& work, Deadline until);
   /// Ends all pending and later work with `aborted`.
   void abort();
@@ -167,6 +170,14 @@ class Communicator {
   /// Knows what the codec of an `auto:` text costs; measures it the first time, all ranks at once.
   Status know_cost(std::string_view codec_text);
   void leave_out_of_stats(const Stats& before);
+
+  // On a device, in device.cpp.
+  Status prepare_device(const Call& call, Work& work);
+  Result<int> find_device(const Call& call) const;
+  static Status check_residual_place(const Call& call);
+  Status check_kernels(const plan::Plan& plan) const;
+  /// Waits for the work's input, then copies from the device. For checks that read every element: slow.
+  Result<std::vector<std::byte>> fetch(const Work& work, const void* data, std::size_t elements) const;
 
   Result<plan::Request> resolve(const Call& call);
   Result<const collectives::AlgorithmDesc*> resolve_algorithm(const Call& call) const;
@@ -244,10 +255,13 @@ class Communicator {
   std::atomic<bool> abort_requested_{false};
   std::atomic<std::uint32_t> transfers_{0};  ///< that have not ended
   std::atomic<bool> has_new_transfers_{false};
-  HugeBuffer spare_residual_;
+  residual::Spares spare_residuals_;
   HugeBuffer scaled_;  ///< this rank's share of a weighted mean
   Trace trace_;
   executor::Run run_;
+  int device_ = -1;                             // of backend_; under mutex_
+  std::unique_ptr<executor::Backend> backend_;  // made by the first call on a device, under mutex_; used by
+                                                // the owner. Ends before the messages that run_ holds for it.
   ControlPlane control_;
   PointToPoint point_to_point_{*transport_, control_, membership_};
   Agreement agreement_;

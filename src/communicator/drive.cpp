@@ -23,6 +23,10 @@ constexpr std::chrono::seconds kSettle{2};
 constexpr std::chrono::milliseconds kFarewell{200};
 constexpr std::chrono::microseconds kNap{200};
 
+const void* on_host(const Work& work, const void* data, const std::vector<std::byte>& fetched) {
+  return work.job.backend == nullptr ? data : fetched.data();
+}
+
 std::string label(const Work& work) {
   return fmt::format("{} #{}", work.job.plan->name(), work.intent.sequence);
 }
@@ -91,8 +95,11 @@ Status Communicator::drive_to_end(Work& work, Deadline until, bool& done) {
     } else if (defaults_.check_identity && !work.checking && compares(work)) {
       work.checking = true;
       const plan::Plan& plan = *work.job.plan;
+      const std::size_t bytes = plan.output_count() * element_bytes(plan.dtype());
+      auto host = fetch(work, work.job.output, plan.output_count());
+      FERRULE_RETURN_IF_ERROR(host.status());
       identity_.begin(label(work), work.intent.sequence,
-                      result_hash(work.job.output, plan.output_count() * element_bytes(plan.dtype())));
+                      result_hash(on_host(work, work.job.output, *host), bytes));
     } else {
       done = true;
       return {};
@@ -113,18 +120,18 @@ Status Communicator::begin(Work& work) {
 
 // What an earlier generation has left behind is kept, unless the shrink was told otherwise.
 Status Communicator::take_residual(Work& work) {
-  FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residual_));
+  FERRULE_RETURN_IF_ERROR(work.update.begin(*work.residual, spare_residuals_));
   const std::uint64_t lineage = descent_.lineage == nullptr ? 0 : descent_.lineage->root.communicator;
   const residual::LastUse last = work.residual->note_use({lineage, descent_.generation});
-  if (last.lineage == lineage && last.generation < descent_.reset_before) {
-    std::fill_n(work.residual->values(), work.residual->count(), 0.0F);
-  }
-  return {};
+  if (last.lineage != lineage || last.generation >= descent_.reset_before) return {};
+  return work.residual->zero();
 }
 
 Status Communicator::refuse_nonfinite(const Work& work) const {
   const plan::Plan& plan = *work.job.plan;
-  const auto found = find_nonfinite(work.job.input, plan.input_count(), plan.dtype());
+  auto host = fetch(work, work.job.input, plan.input_count());
+  FERRULE_RETURN_IF_ERROR(host.status());
+  const auto found = find_nonfinite(on_host(work, work.job.input, *host), plan.input_count(), plan.dtype());
   if (!found) return {};
   return Status(ErrorCode::invalid_argument,
                 fmt::format("{}: {} has {} at index {} of tensor {} ({} of {}); nothing was sent "
@@ -245,11 +252,12 @@ Status Communicator::name_collective(const Work& work, const Status& status) con
 void Communicator::fail(Work& work, const Status& why) {
   const bool told = agreement_.failure_of(work.intent.sequence).has_value();
   if (!told) agreement_.tell_failed(work.intent.sequence, why);
+  // Before sends are cancelled: that takes connections by force, and what is on its way there.
+  control_.flush(Deadline::after(kFarewell));
   // Where the communicator lives on, its messages are left to end by themselves.
   const auto grace = survives(why.code()) ? std::chrono::nanoseconds(kSettle) : std::chrono::nanoseconds(0);
   work.connection_lost = run_.cancel(Deadline::after(grace));
   transport_->retire(work.intent.sequence);
-  control_.flush(Deadline::after(kFarewell));
   forget(work);
   work.update.roll_back();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
@@ -262,6 +270,7 @@ void Communicator::succeed(Work& work) {
   forget(work);
   control_.reap();
   work.update.commit();
+  work.result = run_.end_mark();
   work.bytes_sent = transport_->counters().bytes_sent - work.bytes_before;
 }
 
@@ -341,6 +350,7 @@ std::string Communicator::missing_ranks(const Work& work) const {
   } else if (work.stage == Work::Stage::weighing) {
     if (weights_.waiting_for() >= 0) text = membership_.describe(weights_.waiting_for());
   } else if (work.stage == Work::Stage::running) {
+    if (run_.waits_for_input()) text = "its own stream, which has not come to the input yet";
     for (const std::int32_t rank : run_.waiting_for()) {
       text += (text.empty() ? "" : ", ") + membership_.describe(rank);
     }

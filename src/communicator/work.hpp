@@ -49,6 +49,14 @@ struct Work {
   bool connection_lost = false;          ///< ending it took a connection by force
   std::uint64_t bytes_before = 0;
 
+  // Of a collective on a device: the caller's stream, and once it is done the end of the result in ours.
+  void* stream = nullptr;
+  std::shared_ptr<executor::Mark> result;
+
+  /// Once done well, by any thread that learns of it: what comes into the caller's stream from now on comes
+  /// after the result. The host does not wait. Nothing on the host.
+  Status hold_stream() const { return result == nullptr ? Status() : result->hold(stream); }
+
   // Valid once `done` is true (release/acquire).
   std::uint64_t bytes_sent = 0;
   Status status;

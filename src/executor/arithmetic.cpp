@@ -56,9 +56,8 @@ void Run::conclude(Slice& slice, const Instruction& instruction) {
   }
 }
 
-void Run::encode(const Slice& slice, const Instruction& instruction) const {
+codec::EncodeArgs Run::encode_args(const Slice& slice, const Instruction& instruction) const {
   const Range elements = range(slice, instruction.chunk);
-  if (instruction.copies_nothing) return keep_residual(slice, instruction.chunk);
   const plan::Slot& slot = job_.plan->program().slots[instruction.slot];
   codec::EncodeArgs args;
   args.terms = slice.terms;
@@ -73,38 +72,49 @@ void Run::encode(const Slice& slice, const Instruction& instruction) const {
   args.world = static_cast<std::uint32_t>(job_.plan->world());
   args.out = slot.home == SlotHome::output ? output_of(slice, instruction.chunk)
                                            : scratch_at(slice, instruction.slot);
-  job_.plan->codec(instruction.level).encode(args);
+  return args;
 }
 
-void Run::decode(const Slice& slice, const Instruction& instruction) const {
+codec::DecodeArgs Run::decode_args(const Slice& slice, const Instruction& instruction) const {
   const Range elements = range(slice, instruction.chunk);
-  const codec::Codec& codec = job_.plan->codec(instruction.level);
-  bool finite = true;
-  if (!decodes_nothing(slice, instruction)) {
-    codec::DecodeArgs args;
-    args.terms = slice.terms;
-    args.count = elements.count;
-    args.dtype = job_.plan->dtype();
-    args.op = job_.plan->op();
-    args.finish = true;
-    args.world = static_cast<std::uint32_t>(job_.plan->world());
-    args.out = output_of(slice, instruction.chunk);
-    finite = codec.decode(args);
-  }
-  // An exact codec does not look, and what it brings may have been lost before it.
-  if (!finite || codec.exact()) take_back_undelivered(slice, instruction.chunk);
-  if (instruction.keeps_residual) keep_residual(slice, instruction.chunk);
+  codec::DecodeArgs args;
+  args.terms = slice.terms;
+  args.count = elements.count;
+  args.dtype = job_.plan->dtype();
+  args.op = job_.plan->op();
+  args.finish = true;
+  args.world = static_cast<std::uint32_t>(job_.plan->world());
+  args.out = output_of(slice, instruction.chunk);
+  return args;
 }
 
-void Run::fold(const Slice& slice, const Instruction& instruction) const {
+codec::DecodeArgs Run::fold_args(const Slice& slice, const Instruction& instruction) const {
   codec::DecodeArgs args;
   args.terms = slice.terms;
   args.count = range(slice, instruction.chunk).count;
   args.dtype = job_.plan->dtype();
   args.op = job_.plan->op();
   args.out = scratch_at(slice, instruction.slot);
+  return args;
+}
+
+void Run::encode(const Slice& slice, const Instruction& instruction) const {
+  if (instruction.copies_nothing) return keep_residual(slice, instruction.chunk);
+  job_.plan->codec(instruction.level).encode(encode_args(slice, instruction));
+}
+
+void Run::decode(const Slice& slice, const Instruction& instruction) const {
+  const codec::Codec& codec = job_.plan->codec(instruction.level);
+  bool finite = true;
+  if (!decodes_nothing(slice, instruction)) finite = codec.decode(decode_args(slice, instruction));
+  // An exact codec does not look, and what it brings may have been lost before it.
+  if (!finite || codec.exact()) take_back_undelivered(slice, instruction.chunk);
+  if (instruction.keeps_residual) keep_residual(slice, instruction.chunk);
+}
+
+void Run::fold(const Slice& slice, const Instruction& instruction) const {
   // A NaN is seen again in the sum that is made of it.
-  static_cast<void>(job_.plan->codec(instruction.level).decode(args));
+  static_cast<void>(job_.plan->codec(instruction.level).decode(fold_args(slice, instruction)));
 }
 
 // The raw codec may find its only term where it belongs.
@@ -155,7 +165,12 @@ Result<bool> Run::gather_terms(Slice& slice, const Instruction& instruction) {
     }
     auto here = arrived(slice, slot);
     if (!here.ok() || !*here) return here;
-    const std::span<const std::byte> bytes = slot_bytes(slice, slot);
+    std::span<const std::byte> bytes = slot_bytes(slice, slot);
+    if (device_ != nullptr) {
+      auto there = bring(slice, slot, bytes);
+      if (!there.ok() || !*there) return there;
+      bytes = on_device(slice, slot, bytes);
+    }
     if (job_.plan->program().slots[slot].raw && !reads_raw) {
       slice.terms.push_back({codec::Term::Kind::plain, aligned(slice, bytes)});
     } else {

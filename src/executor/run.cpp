@@ -38,14 +38,22 @@ Status Run::start(const Job& job) {
   const std::size_t in_flight =
       std::min<std::size_t>(job_.plan->slices_in_flight(), job_.plan->slice_count());
   const std::size_t slice_scratch = align_up(job_.plan->scratch_slot_bytes()) * program.scratch_slots;
-  if (scratch_.bytes() < slice_scratch * in_flight) {
+  device_ = job.backend;
+  input_is_ready_ = true;
+  if (device_ != nullptr) {
+    FERRULE_RETURN_IF_ERROR(reserve_on_device(in_flight));
+  } else if (scratch_.bytes() < slice_scratch * in_flight) {
     scratch_ = HugeBuffer();
     auto grown = HugeBuffer::allocate(slice_scratch * in_flight);
     FERRULE_RETURN_IF_ERROR(grown.status());
     scratch_ = std::move(grown).value();
   }
   while (slices_.size() < in_flight) slices_.push_back(std::make_unique<Slice>());
-  for (std::size_t i = 0; i < in_flight; ++i) slices_[i]->scratch = scratch_.data() + i * slice_scratch;
+  std::byte* scratch = device_ != nullptr ? device_->scratch() : scratch_.data();
+  for (std::size_t i = 0; i < in_flight; ++i) {
+    slices_[i]->place = i;
+    slices_[i]->scratch = scratch + i * slice_scratch;
+  }
   for (; active_ < in_flight; ++active_) {
     activate(*slices_[active_], next_slice_++);
     FERRULE_RETURN_IF_ERROR(post_receives(*slices_[active_]));
@@ -67,6 +75,11 @@ void Run::activate(Slice& slice, std::uint32_t number) {
   slice.send_posted.assign(program.sends, 0);
   slice.send_begins.resize(program.sends);
   slice.recv_posted.assign(program.receives.size(), 0);
+  slice.fetched.clear();
+  if (device_ == nullptr) return;
+  slice.brought.assign(program.receives.size(), nullptr);
+  slice.published.assign(program.slots.size(), std::nullopt);
+  slice.deferred.clear();
 }
 
 Status Run::post_receives(Slice& slice) {
@@ -96,14 +109,18 @@ Result<bool> Run::advance(Deadline until, const std::atomic<bool>& interrupt) {
     auto moved = walk_slices();
     FERRULE_RETURN_IF_ERROR(moved.status());
     if (!ready_.empty()) compute_ready();
-    if (active_ == 0) {
+    if (!held_.empty()) FERRULE_RETURN_IF_ERROR(release_held());
+    if (active_ == 0 && held_.empty()) {
+      if (device_ != nullptr) FERRULE_RETURN_IF_ERROR(end_on_device());
       if (trace_.on()) trace(Trace::Kind::collective, started_, Clock::now());
       return true;
     }
     if (interrupt.load(std::memory_order_relaxed) || (!*moved && until.passed())) return false;
     const auto start = is_timed_ || *moved ? Clock::now() : moved_;
     if (*moved) moved_ = start;
-    FERRULE_RETURN_IF_ERROR(transport_.progress(*moved ? Deadline(start) : until));
+    const bool looks_on = device_ != nullptr && device_is_busy();
+    if (looks_on) wait_a_little(*moved);
+    FERRULE_RETURN_IF_ERROR(transport_.progress(*moved || looks_on ? Deadline(start) : until));
     if (!is_timed_) continue;
     const auto end = Clock::now();
     times_.wait_ns += ns_between(start, end);
@@ -114,6 +131,12 @@ Result<bool> Run::advance(Deadline until, const std::atomic<bool>& interrupt) {
 // Walks every slice under way, and replaces those that have ended. Returns whether anything was done.
 Result<bool> Run::walk_slices() {
   bool moved = false;
+  if (!input_is_ready_) {
+    auto ready = look_for_input();
+    if (!ready.ok() || !*ready) return ready;
+    moved = true;
+  }
+  brings_later_ = false;
   for (std::size_t i = 0; i < active_;) {
     auto walked = walk(*slices_[i]);
     FERRULE_RETURN_IF_ERROR(walked.status());
@@ -124,6 +147,7 @@ Result<bool> Run::walk_slices() {
       continue;
     }
     moved = true;
+    if (device_ != nullptr) FERRULE_RETURN_IF_ERROR(device_->recycle(slice.place));
     std::rotate(slices_.begin() + static_cast<std::ptrdiff_t>(i),
                 slices_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                 slices_.begin() + static_cast<std::ptrdiff_t>(active_));
@@ -143,6 +167,12 @@ Result<bool> Run::walk(Slice& slice) {
   FERRULE_RETURN_IF_ERROR(reap_sends(slice));
   const std::vector<Instruction>& instructions = job_.plan->program().instructions;
   const std::size_t before = slice.next;
+  bool posted = false;
+  if (device_ != nullptr) {
+    auto deferred = post_deferred(slice);
+    FERRULE_RETURN_IF_ERROR(deferred.status());
+    posted = *deferred;
+  }
   for (; slice.next < instructions.size(); ++slice.next) {
     const Instruction& instruction = instructions[slice.next];
     if (range(slice, instruction.chunk).count == 0) continue;
@@ -151,6 +181,10 @@ Result<bool> Run::walk(Slice& slice) {
     FERRULE_RETURN_IF_ERROR(done.status());
     if (!*done) break;
     if (is_send) continue;
+    if (device_ != nullptr) {
+      FERRULE_RETURN_IF_ERROR(submit(slice, instruction));
+      continue;
+    }
     if (workers_.threads() > 1) {
       ready_.push_back(&slice);
       return true;
@@ -158,7 +192,7 @@ Result<bool> Run::walk(Slice& slice) {
     compute(slice, instruction);
     conclude(slice, instruction);
   }
-  return slice.next != before;
+  return posted || slice.next != before;
 }
 
 void Run::compute_ready() {
@@ -183,14 +217,19 @@ Result<bool> Run::send(Slice& slice, const Instruction& instruction) {
   send.header.chunk = instruction.chunk;
   send.header.plan = job_.identity;
   send.header.payload_bytes = static_cast<std::uint32_t>(send.payload.size());
-  send.header.payload_checksum = job_.checksum ? transport::payload_checksum(send.payload) : 0;
   slice.send_slots[instruction.index] = instruction.slot;
   slice.send_posted[instruction.index] = 1;
-  if (trace_.on()) slice.send_begins[instruction.index] = Clock::now();
   ++slice.sends_under_way;
-  transport::Send* pointer = &send;
-  FERRULE_RETURN_IF_ERROR(transport_.post({{&pointer, 1}, {}}));
+  FERRULE_RETURN_IF_ERROR(device_ != nullptr ? defer(slice, instruction) : post(slice, instruction.index));
   return true;
+}
+
+Status Run::post(Slice& slice, std::uint32_t index) {
+  transport::Send& send = *slice.sends[index];
+  send.header.payload_checksum = job_.checksum ? transport::payload_checksum(send.payload) : 0;
+  if (trace_.on()) slice.send_begins[index] = Clock::now();
+  transport::Send* pointer = &send;
+  return transport_.post({{&pointer, 1}, {}});
 }
 
 Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
@@ -204,6 +243,9 @@ Result<bool> Run::arrived(Slice& slice, std::uint32_t slot) {
     return Status(ErrorCode::corrupt, fmt::format("rank {} sent chunk {} of slice {} where chunk {} was due",
                                                   recv.peer, header.chunk, slice.number, where.chunk));
   }
+  if (recv.message.space() != nullptr && device_ == nullptr) {
+    FERRULE_RETURN_IF_ERROR(fetch_to_host(slice, where.index));
+  }
   return true;
 }
 
@@ -213,6 +255,7 @@ std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slo
   const std::size_t bytes = job_.plan->encoded_bytes(elements.count, where.level);
   switch (where.home) {
     case SlotHome::received:
+      if (is_fetched(slice, where.index)) return slice.fetched[where.index];
       return slice.recvs[where.index]->message.payload();
     case SlotHome::input:
       return {input_of(slice, where.chunk), bytes};
@@ -227,7 +270,7 @@ std::span<const std::byte> Run::slot_bytes(const Slice& slice, std::uint32_t slo
 void Run::use_up(Slice& slice, std::uint32_t slot) {
   const plan::Slot& where = job_.plan->program().slots[slot];
   if (--slice.uses_left[slot] == 0 && where.home == SlotHome::received) {
-    slice.recvs[where.index]->message.release();
+    release(slice.recvs[where.index]->message);
   }
 }
 
@@ -256,6 +299,7 @@ void Run::trace_send(const Slice& slice, std::size_t index) {
 
 bool Run::cancel(Deadline grace) {
   ready_.clear();
+  const bool drained = drain_device();
   const auto under_way = [this] {
     std::size_t sends = 0;
     for (std::size_t i = 0; i < active_; ++i) {
@@ -270,13 +314,14 @@ bool Run::cancel(Deadline grace) {
       if (slices_[i]->recv_posted[k] == 0) continue;
       transport::Recv& recv = *slices_[i]->recvs[k];
       if (!recv.done) transport_.cancel(recv);
-      recv.message.release();
+      // What the device may still read is kept until its backend has ended.
+      drained ? recv.message.release() : held_.push_back({std::move(recv.message), std::nullopt});
     }
   }
   while (under_way() != 0 && !grace.passed()) {
     if (!transport_.progress(grace).ok()) break;
   }
-  const bool forced = under_way() != 0;
+  const bool forced = under_way() != 0 || !drained;
   for (std::size_t i = 0; i < active_; ++i) {
     for (std::size_t k = 0; k < slices_[i]->send_posted.size(); ++k) {
       transport::Send& send = *slices_[i]->sends[k];

@@ -9,7 +9,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "base/huge_buffer.hpp"
 #include "base/trace.hpp"
 #include "codec/codec.hpp"
+#include "executor/backend.hpp"
 #include "executor/workers.hpp"
 #include "ferrule/status.hpp"
 #include "plan/plan.hpp"
@@ -41,6 +44,9 @@ struct Job {
       0;  ///< plan fingerprint, mixed with what else ranks must agree on; goes in every header
   std::uint32_t sequence = 0;
   bool checksum = false;  ///< send payload checksums
+  // Input, output and residual in the memory of a device:
+  Backend* backend = nullptr;         ///< that of the device; null: all is in host memory
+  std::shared_ptr<Mark> input_ready;  ///< arithmetic begins when it has passed; null: at once
 };
 
 /// Where the time of a run went; zeros for tensors of at most 32 KiB, which are too quick to be timed.
@@ -72,6 +78,11 @@ class Run {
   Deadline::Clock::time_point moved() const { return moved_; }
   const Times& times() const { return times_; }
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
+  /// The caller's stream has not got as far as the collective.
+  bool waits_for_input() const { return !input_is_ready_; }
+  /// What the job has submitted to its device may still be running when the job is done: this is the end of
+  /// it. Null on the host.
+  std::shared_ptr<Mark> end_mark() { return std::move(end_mark_); }
 
  private:
   struct Slice;
@@ -90,6 +101,9 @@ class Run {
   /// Hands what the slices are ready for to the workers.
   void compute_ready();
   Result<bool> send(Slice& slice, const plan::Instruction& instruction);
+  codec::EncodeArgs encode_args(const Slice& slice, const plan::Instruction& instruction) const;
+  codec::DecodeArgs decode_args(const Slice& slice, const plan::Instruction& instruction) const;
+  codec::DecodeArgs fold_args(const Slice& slice, const plan::Instruction& instruction) const;
   void encode(const Slice& slice, const plan::Instruction& instruction) const;
   void decode(const Slice& slice, const plan::Instruction& instruction) const;
   void fold(const Slice& slice, const plan::Instruction& instruction) const;
@@ -112,6 +126,35 @@ class Run {
   void trace(Trace::Kind kind, Deadline::Clock::time_point begin, Deadline::Clock::time_point end);
   void trace_send(const Slice& slice, std::size_t index);
 
+  // Memory of devices, in device.cpp.
+  /// A receive's message stays where it is until the device has read it.
+  struct HeldMessage {
+    transport::Received message;
+    std::optional<Ticket> until;
+  };
+  Status reserve_on_device(std::size_t places);
+  Result<bool> look_for_input();
+  Status submit(Slice& slice, const plan::Instruction& instruction);
+  Status submit_decode(Slice& slice, const plan::Instruction& instruction);
+  Status submit_kept_residual(const Slice& slice, std::uint32_t chunk);
+  /// Whether the device has the slot's bytes; starts to bring them.
+  Result<bool> bring(Slice& slice, std::uint32_t slot, std::span<const std::byte> bytes);
+  std::span<const std::byte> on_device(const Slice& slice, std::uint32_t slot,
+                                       std::span<const std::byte> bytes) const;
+  /// The send goes out when its bytes have left the device.
+  Status defer(Slice& slice, const plan::Instruction& instruction);
+  Result<bool> post_deferred(Slice& slice);
+  Status post(Slice& slice, std::uint32_t index);
+  void release(transport::Received& message);
+  Status release_held();
+  bool device_is_busy() const;
+  void wait_a_little(bool moved);
+  Status end_on_device();
+  /// Whether everything ended within the limit.
+  bool drain_device();
+  Status fetch_to_host(Slice& slice, std::uint32_t receive) const;
+  static bool is_fetched(const Slice& slice, std::uint32_t receive);
+
   const std::byte* input_of(const Slice& slice, std::uint32_t chunk) const;
   std::byte* output_of(const Slice& slice, std::uint32_t chunk) const;
 
@@ -129,6 +172,15 @@ class Run {
   std::uint32_t next_slice_ = 0;
   std::vector<Slice*> ready_;  // those whose next instruction is for the workers
   std::vector<transport::Recv*> recv_pointers_;
+
+  Backend* device_ = nullptr;  // the job's; null: host memory
+  bool sends_device_memory_ = false;
+  bool input_is_ready_ = true;
+  bool brings_later_ = false;  // the device still reads what a slot held before
+  std::uint32_t idle_looks_ = 0;
+  std::vector<std::uint32_t> published_index_;  // by slot: which published slot of its place
+  std::deque<HeldMessage> held_;                // in order of their tickets
+  std::shared_ptr<Mark> end_mark_;
 };
 
 }  // namespace ferrule::executor

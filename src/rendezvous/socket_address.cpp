@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/descriptor.hpp"
+#include "base/signals.hpp"
 
 namespace ferrule::rendezvous {
 namespace {
@@ -48,7 +49,12 @@ LookUp look_up(const std::string& host, int flags) {
 LookUp look_up_by(const std::string& host, Deadline deadline) {
   std::promise<LookUp> promise;
   std::future<LookUp> future = promise.get_future();
-  std::thread([host, answer = std::move(promise)]() mutable { answer.set_value(look_up(host, 0)); }).detach();
+  {
+    const SignalsHeld held;
+    std::thread([host, answer = std::move(promise)]() mutable {
+      answer.set_value(look_up(host, 0));
+    }).detach();
+  }
   const auto wait = std::min<std::chrono::nanoseconds>(deadline.left(), std::chrono::hours(1));
   if (future.wait_for(wait) == std::future_status::ready) return future.get();
   return LookUp{EAI_AGAIN, {}};

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "rendezvous/server_session.hpp"
 
 namespace ferrule::rendezvous {
@@ -107,6 +108,7 @@ class StoreServer::Impl final : public SessionHost {
     }
     if (acceptors_.empty()) return problem;
     for (tcp::acceptor& acceptor : acceptors_) accept(acceptor);
+    const SignalsHeld held;
     thread_ = std::thread([this] { io_.run(); });
     return Status();
   }

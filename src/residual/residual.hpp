@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "base/huge_buffer.hpp"
+#include "base/space_buffer.hpp"
 #include "ferrule/status.hpp"
 #include "ferrule/types.hpp"
 
@@ -27,11 +29,18 @@ struct LastUse {
 /// Values start at zero. One collective at a time may use it: see Update.
 class Residual {
  public:
-  static Result<std::unique_ptr<Residual>> create(std::size_t count);
+  /// `space`: for tensors in memory of that device; null: in the host's.
+  static Result<std::unique_ptr<Residual>> create(std::size_t count, MemorySpace* space = nullptr);
 
   std::size_t count() const { return count_; }
-  /// Valid until the next collective that uses this residual.
+  MemorySpace* space() const { return buffer_.space(); }
+  /// Valid until the next collective that uses this residual. Memory of space().
   float* values() const { return reinterpret_cast<float*>(buffer_.data()); }
+
+  // Of values between collectives, wherever they are; on a device they wait for all of its work.
+  Status read(std::span<float> out) const;
+  Status write(std::span<const float> in);
+  Status zero();
 
   /// For one user at a time; `invalid_argument` while there is another. Ended by end_use().
   Status try_use();
@@ -44,9 +53,22 @@ class Residual {
   explicit Residual(std::size_t count) : count_(count) {}
 
   std::size_t count_;
-  HugeBuffer buffer_;
+  SpaceBuffer buffer_;
   LastUse last_use_;
   std::atomic<bool> in_use_{false};
+};
+
+/// Buffers that lie fallow between collectives: the largest of the host's; of a device's all, since there
+/// both allocating and freeing may wait for the device.
+class Spares {
+ public:
+  /// The buffer may be larger than `bytes`; one of a device's by at most half of it.
+  Result<SpaceBuffer> take(std::size_t bytes, MemorySpace* space);
+  void give(SpaceBuffer buffer);
+
+ private:
+  SpaceBuffer host_;
+  std::vector<SpaceBuffer> device_;
 };
 
 /// One collective's hold on a residual. Not committed when destroyed: rolled back.
@@ -57,10 +79,10 @@ class Update {
   Update& operator=(const Update&) = delete;
   ~Update();
 
-  /// Takes hold of `residual`, which must live until the end of the update. `spare` may lend its buffer, and
-  /// gets back the one that falls free; it must outlive the update. Errors: in use by another collective; no
+  /// Takes hold of `residual`, which must live until the end of the update. `spares` may lend a buffer, and
+  /// get back the one that falls free; they must outlive the update. Errors: in use by another collective; no
   /// memory.
-  Status begin(Residual& residual, HugeBuffer& spare);
+  Status begin(Residual& residual, Spares& spares);
   bool active() const { return residual_ != nullptr; }
   /// Values before, and where all of the values after must be written. Null when not active.
   const float* before() const { return active() ? residual_->values() : nullptr; }
@@ -72,8 +94,8 @@ class Update {
   void end();
 
   Residual* residual_ = nullptr;
-  HugeBuffer* spare_ = nullptr;
-  HugeBuffer next_;
+  Spares* spares_ = nullptr;
+  SpaceBuffer next_;
 };
 
 /// Where an output is not finite, nothing was delivered: the residual stays as it was. `out`, `before` and

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/deadline.hpp"
+#include "base/memory_space.hpp"
 #include "ferrule/status.hpp"
 #include "transport/message.hpp"
 
@@ -40,6 +41,9 @@ class Received {
 
   const MessageHeader& header() const { return header_; }
   std::span<const std::byte> payload() const { return payload_; }
+  /// Whose memory the payload is in; null: the host's. Only of a transport with Caps::device_memory.
+  const MemorySpace* space() const { return space_; }
+  void set_space(const MemorySpace* space) { space_ = space; }
   /// When the transport saw it: lets a decorator add latency from arrival, not from the time of the receive.
   Deadline::Clock::time_point arrived() const { return arrived_; }
   void stamp(Deadline::Clock::time_point when) { arrived_ = when; }
@@ -58,6 +62,7 @@ class Received {
     std::swap(owner_, other.owner_);
     std::swap(handle_, other.handle_);
     std::swap(arrived_, other.arrived_);
+    std::swap(space_, other.space_);
   }
 
   MessageHeader header_;
@@ -66,6 +71,7 @@ class Received {
   void* owner_ = nullptr;
   void* handle_ = nullptr;
   Deadline::Clock::time_point arrived_{};
+  const MemorySpace* space_ = nullptr;
 };
 
 /// Common part of a send and a receive. `done` is written by the transport, on the owner's thread, inside
@@ -83,6 +89,9 @@ struct Send : Request {
   std::int32_t peer = -1;
   MessageHeader header;
   std::span<const std::byte> payload;
+  /// Whose memory the payload is in; null: the host's. Others only where Caps::device_memory, and when what
+  /// wrote it is done.
+  const MemorySpace* space = nullptr;
 };
 
 /// Matches the message with (peer, sequence, slice, ordinal) of kind data. Its length must equal `bytes`:
@@ -114,6 +123,9 @@ struct Caps {
   // above.
   std::size_t slow_message_bytes = 0;
   std::uint32_t slow_messages_in_flight = 0;
+  /// Payloads may be in a device's memory: a receive completes with a view of it. The receiver gives it back
+  /// when the device has read it.
+  bool device_memory = false;
 };
 
 /// What this rank has put on the wire and taken from it, headers included.

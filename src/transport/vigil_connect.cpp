@@ -15,6 +15,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/signals.hpp"
 #include "transport/vigil.hpp"
 
 namespace ferrule::transport {
@@ -142,6 +143,7 @@ Status Vigil::connect(std::span<const std::uint16_t> ports, Deadline deadline) {
   }
   FERRULE_RETURN_IF_ERROR(wait_for_children(deadline));
   listener_ = Descriptor();
+  const SignalsHeld held;
   thread_ = std::thread([this] { keep(); });
   return {};
 }

@@ -78,7 +78,7 @@ def make_plan(seed: int, only: str = "") -> Plan:
         plan.fault += f",ms={draw.randint(5, 200)}" if scenario == "delay" else ""
         plan.steps = max(plan.steps, 12)
     if scenario in ENDS_BY_TIMEOUT:
-        plan.timeout_ms = 1500
+        plan.timeout_ms = 3000
     if scenario in NEEDS_NAMESPACES:
         plan.path = "tcp" if plan.path == "shm" else plan.path
         first = draw.randint(1, ranks - 1)

@@ -8,7 +8,7 @@ import pytest
 from ranks import run_processes
 from torch_ranks import check, scenarios
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs" / "pytorch.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", scenarios("torch_rank"))
@@ -47,10 +47,11 @@ def test_compress_takes_only_ddp():
         ferrule.torch.compress(torch.nn.Linear(2, 2))
 
 
-def test_documentation_runs(tmp_path):
-    """The examples of docs/pytorch.md, one after the other, as one training script on two ranks."""
-    blocks = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("page", ("pytorch.md", "checkpointing.md"))
+def test_documentation_runs(page, tmp_path):
+    """The examples of a page, one after the other, as one training script on two ranks."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 3
     script = tmp_path / "train.py"
     script.write_text("\n".join([*blocks, 'print("null")']))
-    run_processes(2, script, deadline_s=120, TMPDIR=str(tmp_path))
+    run_processes(2, script, deadline_s=240, TMPDIR=str(tmp_path))

@@ -105,7 +105,7 @@ def test_a_plan_cuts_a_large_bucket_as_the_small_ones_were():
     after.find([d, b], torch.float32)
     after.find([c, a], torch.float32)
     assert set(after.units()) == set(units), "the same units go on when the buckets come back"
-    after.load(values, [("int8", ["a", "b"]), *plan])
+    after.load(values, [("int8", ["a", "b"], {}), *plan])
     layout = after.find([a, b, c, d], torch.float32)
     assert [part.unit.names() for part in layout.parts] == [["a", "b", "c"], ["d"]], "a plan that does not fit is none"
 

@@ -89,6 +89,7 @@ class WorkObject {
   bool done() const { return flight_->work.done(); }
   nanobind::object wait(std::optional<double> timeout_s) const;
   std::uint64_t bytes_sent() const { return flight_->work.bytes_sent(); }
+  std::string algorithm() const { return flight_->work.algorithm(); }
   int source() const { return flight_->work.source(); }
 
  private:

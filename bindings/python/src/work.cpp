@@ -1,4 +1,5 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include "errors.hpp"
 #include "interrupt.hpp"
@@ -34,6 +35,8 @@ void bind_work(nb::module_& module) {
                    "Of a receive that is done: the rank whose bytes it took; else -1.")
       .def_prop_ro("bytes_sent", &WorkObject::bytes_sent,
                    "Bytes that this rank has sent for it, headers included. Valid when done.")
+      .def_prop_ro("algorithm", &WorkObject::algorithm,
+                   "What it runs: of interest where the call left it to 'auto'.")
       .def(
           "__repr__",
           [](const WorkObject& work) {

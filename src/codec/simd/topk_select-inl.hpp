@@ -122,7 +122,9 @@ HWY_INLINE std::size_t list_marks(const std::uint8_t* marks, std::size_t block, 
     std::uint16_t* const end = at + std::popcount(bits);
     do {
       for (std::size_t i = 0; i < kAtOnce; ++i) {
-        at[i] = static_cast<std::uint16_t>(base + static_cast<std::size_t>(std::countr_zero(bits)));
+        // The highest bit changes nothing unless there are none left; then it saves a test for that.
+        const auto first = static_cast<std::size_t>(std::countr_zero(bits | std::uint64_t{1} << 63));
+        at[i] = static_cast<std::uint16_t>(base + first);
         bits &= bits - 1;
       }
       at += kAtOnce;

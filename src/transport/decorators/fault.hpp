@@ -22,6 +22,12 @@ class FaultTransport final : public Decorator {
   FaultTransport(std::unique_ptr<Transport> inner, const FaultPlan& plan);
   ~FaultTransport() override;
 
+  /// Payloads are in host memory, where they can be spoilt.
+  Caps caps() const override {
+    Caps caps = inner_->caps();
+    caps.device_memory = false;
+    return caps;
+  }
   Status post(const Batch& batch) override;
   /// While a message is held back it may return early.
   Status progress(Deadline deadline) override;

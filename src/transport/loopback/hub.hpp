@@ -33,6 +33,7 @@ struct Envelope {
   std::int32_t destination = -1;
   HeaderBytes header;                  ///< sealed, like on any wire
   std::span<const std::byte> payload;  ///< sender's memory, or `copy`
+  const MemorySpace* space = nullptr;  ///< the payload's; null: the host
   std::vector<std::byte> copy;         ///< of a payload so small that waiting for its return costs more
   Deadline::Clock::time_point pushed;  ///< when it came into the mailbox
   std::atomic<State> state{State::queued};

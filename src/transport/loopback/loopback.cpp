@@ -42,7 +42,8 @@ Caps LoopbackTransport::caps() const {
   // Messages are views, so only the caches limit them: 128 KiB of encoded bytes stay in L2.
   return {.best_message_bytes = std::size_t{128} << 10,
           .max_message_bytes = 0xffffffffu,
-          .messages_in_flight = 4};
+          .messages_in_flight = 4,
+          .device_memory = true};
 }
 
 Status LoopbackTransport::peer_lost(std::int32_t peer) const {
@@ -90,7 +91,9 @@ void LoopbackTransport::start(Send& send) {
   envelope->destination = send.peer;
   seal(send.header, envelope->header);
   envelope->payload = send.payload;
-  const bool copied = send.header.kind == MessageKind::control || send.payload.size() <= kCopyBytes;
+  envelope->space = send.space;
+  const bool copied = send.space == nullptr &&
+                      (send.header.kind == MessageKind::control || send.payload.size() <= kCopyBytes);
   if (copied) {
     envelope->copy.assign(send.payload.begin(), send.payload.end());
     envelope->payload = envelope->copy;
@@ -181,6 +184,7 @@ Status LoopbackTransport::deliver(Envelope* envelope) {
   counters_.bytes_received += MessageHeader::kBytes + envelope->payload.size();
   Received message(header.value(), envelope->payload, release_view, nullptr, envelope);
   message.stamp(envelope->pushed);
+  message.set_space(envelope->space);
   return inbox_.deliver(std::move(message), envelope->source);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,20 +28,34 @@ std::set<std::string> suspect_files(std::int64_t since) {
   return files;
 }
 
-/// Takes those out that a process has open or mapped. A process that is making one has it open.
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+
+void spare_open(const std::filesystem::path& process, std::set<std::string>& files) {
+  std::error_code hidden;  // other users' processes: then the file is not ours either
+  for (const auto& link : std::filesystem::directory_iterator(process / "fd", hidden)) {
+    std::error_code gone;
+    files.erase(std::filesystem::read_symlink(link.path(), gone).string());
+  }
+}
+
+/// One text for each process: a link for each mapping would take ten times as long.
+void spare_mapped(const std::filesystem::path& process, std::set<std::string>& files) {
+  std::ifstream maps(process / "maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path = line.find(kUcxFile);
+    if (path != std::string::npos) files.erase(line.substr(path));
+  }
+}
+
+/// Takes those out that a process has open or mapped. A process that is making one has it open. This delays
+/// the news of a death, so it ends as soon as nothing is suspect any more.
 void spare_used(std::set<std::string>& files) {
-  namespace fs = std::filesystem;
   std::error_code ignored;
-  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
-    if (process.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
-    for (const char* kind : {"fd", "map_files"}) {
-      std::error_code hidden;  // other users' processes: then the file is not ours either
-      for (const auto& link : fs::directory_iterator(process.path() / kind, hidden)) {
-        std::error_code gone;
-        files.erase(fs::read_symlink(link.path(), gone).string());
-      }
-    }
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
     if (files.empty()) return;
+    if (!is_number(process.path().filename().string())) continue;
+    spare_open(process.path(), files);
+    spare_mapped(process.path(), files);
   }
 }
 

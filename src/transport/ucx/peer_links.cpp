@@ -215,10 +215,11 @@ void UcxTransport::look_at_suspects() {
 void UcxTransport::look_for_deaths(Deadline deadline) {
   auto deaths = wake_set_.sleep(deadline);
   if (!deaths.ok()) return fail(deaths.status());
+  // In this order: a sign and the end that it announces may come together, and no end comes twice.
+  for (const auto peer : deaths->ended) note_end(peer);
   for (const auto peer : deaths->dying) {
     if (is_raw(link(peer))) expect_end(peer);
   }
-  for (const auto peer : deaths->ended) note_end(peer);
   if (!vigil_) return;
   for (const auto peer : vigil_->take()) note_end(peer);
 }

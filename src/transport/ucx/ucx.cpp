@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "transport/registry.hpp"
 #include "transport/ucx/orphans.hpp"
 #include "transport/ucx/ucx_transport.hpp"
@@ -67,10 +69,13 @@ Result<std::vector<PeerAddress>> exchange_addresses(const Membership& membership
 Result<std::unique_ptr<Transport>> try_to_connect(const Membership& membership, const Exchange& exchange,
                                                   Deadline deadline) {
   const auto choice = PathChoice::from_environment();
+  // A process that ends while UCX makes its shared memory leaves a file behind.
+  std::optional<SignalsHeld> held(std::in_place);
   auto context = make_context(choice, membership);
   if (!context.ok()) return context.status();
   auto worker = make_worker(context->get());
   if (!worker.ok()) return worker.status();
+  held.reset();
   auto* const raw_worker = worker->get();
   auto transport =
       std::make_unique<UcxTransport>(membership, choice, std::move(*context), std::move(*worker));

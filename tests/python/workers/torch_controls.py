@@ -57,6 +57,20 @@ def rules():
 
 
 @scenario
+def half_precision_means():
+    """The sum of two ranks' gradients is beyond float16, their mean is not; and small ones are not divided to nothing."""
+    for value in (40000.0, 6e-8):
+        for codec in ("none", "int8"):
+            model = nn.Linear(64, 64, bias=False).half()
+            wrapped = made(codec, model=model)
+            (wrapped(torch.ones(1, 64).half()) * value).sum().backward()
+            expected = torch.tensor(value).half().float()
+            gradient = model.weight.grad.float()
+            assert (gradient - expected).abs().max() <= 0.01 * expected, (codec, value, gradient.max())
+    return {}
+
+
+@scenario
 def warm_up():
     wrapped = made("int4", warmup_steps=2)
     for step in range(3):

@@ -36,7 +36,7 @@ def state_dict(model: torch.nn.Module) -> dict:
         "world_size": reducer.communicator.size,
         "step": reducer.steps_begun,
         "loss_scale": reducer.loss_scale.value,
-        "units": [[codec, list(names)] for codec, names in reducer.table.plan()],
+        "units": [[codec, list(names), dict(algos)] for codec, names, algos in reducer.table.plan()],
         "norms": {name: [average.value, average.steps] for name, average in reducer.clip.averages.items()},
         "residuals": {name: _shaped(value, parameters[name]) for name, value in reducer.table.values().items()},
     }
@@ -74,10 +74,11 @@ def load_state_dict(model: torch.nn.Module, state: dict | Sequence[dict], *, oth
 
 def _install(reducer: Reducer, own: dict, residuals: dict[str, torch.Tensor], parameters: dict) -> None:
     flat = {name: _flat(value, parameters[name]) for name, value in residuals.items() if name in parameters}
-    reducer.table.load(flat, [(codec, list(names)) for codec, names in own["units"]])
+    is_same_world = own["world_size"] == reducer.communicator.size
+    plan = [(codec, list(names), dict(algos) if is_same_world else {}) for codec, names, algos in own["units"]]
+    reducer.table.load(flat, plan)
     reducer.steps_begun = own["step"]
     reducer.loss_scale.value = own["loss_scale"]
-    is_same_world = own["world_size"] == reducer.communicator.size
     norms = own["norms"].items() if is_same_world else ()
     reducer.clip.averages = {name: Average(value, steps) for name, (value, steps) in norms}
 

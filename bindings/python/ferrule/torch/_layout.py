@@ -41,6 +41,8 @@ class Unit:
         # The same on every rank and after a restart, because it comes from the parameters' names.
         self.tensor_id = zlib.crc32("\n".join(sizes).encode())
         self.residual = Residual(self.count) if error_feedback and codec != EXACT else None
+        # By codec, what "auto" has chosen; a restart must not choose again, because sums round otherwise then.
+        self.algorithms: dict[str, str] = {}
         self.holds_residual = self.residual is not None  # False: known to be all zeros
         self._before: Residual | None = None
 

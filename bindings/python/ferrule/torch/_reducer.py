@@ -185,17 +185,20 @@ class Reducer:
         if is_lossy and step.is_measured:
             step.put_in += torch.linalg.vector_norm(values, dtype=torch.float32).item() ** 2
             residual = residual or Residual(unit.count)
+        codec = unit.codec if is_lossy else EXACT
+        algo = unit.algorithms.get(codec, options.algo) if options.algo == "auto" else options.algo
         work = self.communicator.all_reduce_async(
             values,
             op="avg",  # one division, in fp32, after the sum: DDP itself does not divide when a hook is registered
-            codec=unit.codec if is_lossy else EXACT,
-            algo=options.algo,
+            codec=codec,
+            algo=algo,
             residual=residual,
             timeout=options.timeout,
             seed=options.seed,
             step=step.number,
             tensor=unit.tensor_id,
         )
+        unit.algorithms[codec] = work.algorithm
         return Reduction(work, part, residual if step.is_measured else None)
 
     def _complete_all(self) -> None:

@@ -11,7 +11,8 @@ import torch
 from ferrule.torch._layout import Layout, Part, Unit, count_in_bucket, starts_of
 from ferrule.torch._rules import EXACT, Rules
 
-Plan = list[tuple[str, list[str]]]
+# Of each unit: codec, parameters, algorithm by codec.
+Plan = list[tuple[str, list[str], dict[str, str]]]
 
 
 class LayoutTable:
@@ -61,8 +62,8 @@ class LayoutTable:
         return values
 
     def plan(self) -> Plan:
-        """Which parameters share a unit, and its codec: what load() needs to cut buckets the same way again."""
-        return [(unit.codec, unit.names()) for unit in self.units()] or self._plan
+        """Which parameters share a unit, and how it is reduced: what load() needs to do the same again."""
+        return [(unit.codec, unit.names(), unit.algorithms) for unit in self.units()] or self._plan
 
     def load(self, values: dict[str, numpy.ndarray], plan: Plan) -> None:
         """Replaces all residuals; those of parameters that are not named start at zero."""
@@ -85,7 +86,7 @@ class LayoutTable:
     def _cut(self, codecs: dict[str, str]) -> list[list[str]]:
         """Names by unit. As a checkpoint's plan says where that fits this bucket, so that a resumed run has the blocks of
         the interrupted one although DDP begins again with other buckets; else one unit for each codec."""
-        planned = [(codec, names) for codec, names in self._plan if not codecs.keys().isdisjoint(names)]
+        planned = [(codec, names) for codec, names, _ in self._plan if not codecs.keys().isdisjoint(names)]
         flat = [(name, codec) for codec, names in planned for name in names]
         if dict(flat) == codecs and len(flat) == len(codecs):
             return [names for _, names in planned]
@@ -101,6 +102,7 @@ class LayoutTable:
         if old is not None and old.codec == codec and old.names() == list(sizes):
             return old
         unit = Unit(codec, sizes, self._error_feedback)
+        unit.algorithms |= next((algorithms for _, names, algorithms in self._plan if names == unit.names()), {})
         if unit.residual is not None:
             unit.residual.assign(self._values_for(unit))
         self._homes |= dict.fromkeys(sizes, unit)

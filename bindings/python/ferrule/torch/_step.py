@@ -14,7 +14,7 @@ class RankSum:
 
     def __init__(self, communicator: Communicator, value: float):
         self._total = torch.tensor([value], dtype=torch.float64)
-        self._work: Work = communicator.all_reduce_async(self._total, op="sum", codec="none")
+        self._work: Work = communicator.all_reduce_async(self._total, op="sum", codec="none", algo="direct")
 
     def get(self) -> float:
         self._work.wait()
