@@ -59,6 +59,8 @@ Communicator::Communicator(std::unique_ptr<transport::Transport> transport, tran
   control_.set_transfer_handler(
       [this](const transport::MessageHeader& header, std::span<const std::byte> payload) {
         point_to_point_.take(header, payload);
+        // The executor would go on sleeping, while the transfer has something to send or somebody to wake.
+        if (in_collective_) interrupt_.store(true);
       });
   next_sequence_ = defaults_.first_sequence;
   const transport::Caps caps = transport_->caps();

@@ -47,11 +47,13 @@ bool compares(const Work& work) { return collectives::replicates(work.job.plan->
 bool Communicator::drive(Work& work, Deadline until) {
   bool done = false;
   Status status;
+  in_collective_ = true;
   try {
     status = drive_to_end(work, until, done);
   } catch (const std::exception& error) {  // no memory: the collective fails, its waiters must still be told
     status = Status(ErrorCode::system, std::string("driving a collective: ") + error.what());
   }
+  in_collective_ = false;
   if (!status.ok()) {
     hear_why(work, status);
     fail(work, name_collective(work, status));
