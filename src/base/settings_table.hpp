@@ -71,7 +71,8 @@ inline constexpr SettingRow kSettingRows[] = {
     {"FERRULE_SIMD", SettingType::text, "", "",
      "Instruction set of the codecs, e.g. `scalar`. Empty: the best that this machine has."},
     {"FERRULE_NCCL_LIBRARY", SettingType::text, "", "",
-     "The NCCL to use, as a file. Empty: the one that the process has loaded, the system's, a Python wheel's or "
+     "The NCCL to use, as a file. Empty: the one that the process has loaded, the system's, a Python wheel's "
+     "or "
      "the toolkit's, whichever is found first."},
     {"FERRULE_UCX_TLS", SettingType::text, "", "",
      "UCX transports that Ferrule's own context may use: `shm`, `tcp`, or a value of UCX_TLS. Empty: UCX's "

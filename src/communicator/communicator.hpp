@@ -253,7 +253,7 @@ class Communicator {
   // The owner's.
   std::atomic<bool> interrupt_{false};
   std::atomic<bool> abort_requested_{false};
-  bool in_collective_ = false;  ///< the owner drives one; else transfers alone
+  bool in_collective_ = false;               ///< the owner drives one; else transfers alone
   std::atomic<std::uint32_t> transfers_{0};  ///< that have not ended
   std::atomic<bool> has_new_transfers_{false};
   residual::Spares spare_residuals_;

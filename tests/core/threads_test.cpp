@@ -28,7 +28,8 @@ std::vector<Outcome> reduce(const char* threads, const std::string& algorithm, c
       const Status status = comm.all_reduce({values.data(), values.size()}, ReduceOp::avg, options);
       ASSERT_TRUE(status.ok()) << status.text();
     }
-    outcomes[static_cast<std::size_t>(rank)] = {values, {residual->values().begin(), residual->values().end()}};
+    outcomes[static_cast<std::size_t>(rank)] = {values,
+                                                {residual->values().begin(), residual->values().end()}};
   });
   return outcomes;
 }

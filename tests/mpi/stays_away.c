@@ -1,5 +1,5 @@
-/* Rank 1 stays away from the second of two all-reduces, and rank 0 says what it got to know. MPI's error handler
- * would end the job, so another one returns. */
+/* Rank 1 stays away from the second of two all-reduces, and rank 0 says what it got to know. MPI's error
+ * handler would end the job, so another one returns. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

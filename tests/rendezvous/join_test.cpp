@@ -143,7 +143,8 @@ TEST(Join, NumbersThatAreNoneAreRefused) {
   for (const char* number : {"", "x", "1x", "99999999999999999999999"}) {
     MemoryStore store;
     ASSERT_TRUE(
-        store.set("hello/1", pack({"1.0", "2", "b", "id", number, "10.0.0.2", "net", "7", "1", "1", "m"})).ok());
+        store.set("hello/1", pack({"1.0", "2", "b", "id", number, "10.0.0.2", "net", "7", "1", "1", "m"}))
+            .ok());
     const auto result = join(store, request(0, 2), Deadline::after(seconds(5)));
     ASSERT_EQ(result.status().code(), ErrorCode::mismatch) << number;
     EXPECT_THAT(result.status().text(), HasSubstr("cannot be read"));

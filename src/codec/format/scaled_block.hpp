@@ -8,7 +8,8 @@
 //   static void encode(const float* x, const BlockAt&, std::byte* header, std::byte* payload)
 //   static bool decode(const std::byte* header, const std::byte* payload, const BlockAt&, float* out)
 // A sparse format, whose blocks decode to zeros for the most part, may have a fifth:
-//   static bool add(header, payload, const BlockAt&, float* x)   as decode, but adds to x what was sent; elements
+//   static bool add(header, payload, const BlockAt&, float* x)   as decode, but adds to x what was sent;
+//   elements
 //                                                                that were not sent stay as they are
 // encode must turn a block that it cannot represent (NaN, Inf) into one that decodes to NaN; decode takes any
 // bytes and returns whether all values are finite.

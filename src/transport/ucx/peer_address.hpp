@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "ferrule/status.hpp"
 #include "base/process.hpp"
+#include "ferrule/status.hpp"
 
 namespace ferrule::transport::ucx {
 
