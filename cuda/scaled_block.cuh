@@ -15,8 +15,9 @@
 namespace ferrule::cuda {
 
 /// Thread blocks that an SM shall hold: 16 warps, each with 4 KiB of loads in flight, leave 128 registers a
-/// thread. (With 20 warps and 96 registers fp16 spills.)
-inline constexpr unsigned kBlocksOfSm = 4;
+/// thread. Widths with planes of 2 and 1 bits want some 150: 12 warps, 168 registers. (With less they spill.)
+template <unsigned kBits>
+inline constexpr unsigned kBlocksOfSm = kHasThinPlanes<kBits> ? 3 : 4;
 
 struct EncodeCall {
   Terms terms;
@@ -284,7 +285,7 @@ FERRULE_DEVICE void quantise(const Values& x, std::uint32_t largest, const Encod
 }
 
 template <class Element>
-__global__ void __launch_bounds__(kWarps* kWarpLanes, kBlocksOfSm)
+__global__ void __launch_bounds__(kWarps* kWarpLanes, kBlocksOfSm<Element::kBits>)
     encode_blocks(const __grid_constant__ EncodeCall call) {
   FERRULE_SHARED(BlockSpace<Element>, space);
   const Tile tile = tile_of_warp(call.count, call.block);
@@ -305,7 +306,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes, kBlocksOfSm)
 }
 
 template <class Element>
-__global__ void __launch_bounds__(kWarps* kWarpLanes, kBlocksOfSm)
+__global__ void __launch_bounds__(kWarps* kWarpLanes, kBlocksOfSm<Element::kBits>)
     decode_blocks(const __grid_constant__ DecodeCall call) {
   FERRULE_SHARED(BlockSpace<Element>, space);
   const Tile tile = tile_of_warp(call.count, call.block);
