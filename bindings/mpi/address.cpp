@@ -1,68 +1,27 @@
 #include "bindings/mpi/address.hpp"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <cstdint>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "rendezvous/interface.hpp"
+#include "rendezvous/place.hpp"
 
 namespace ferrule::mpi {
 namespace {
 
-using Named = std::pair<std::string, std::string>;  // interface, address
-
-std::string text_of(const sockaddr* address) {
-  std::array<char, INET_ADDRSTRLEN> text{};
-  const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(address);
-  ::inet_ntop(AF_INET, &ipv4->sin_addr, text.data(), text.size());
-  return text.data();
-}
-
-std::vector<Named> addresses() {
-  std::vector<Named> found;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const bool up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!up || entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    found.emplace_back(entry->ifa_name, text_of(entry->ifa_addr));
-  }
-  ::freeifaddrs(list);
-  return found;
-}
-
-std::string address_of_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  addrinfo* list = nullptr;
-  if (::getaddrinfo(name.data(), nullptr, &hints, &list) != 0 || list == nullptr) return "";
-  std::string text = text_of(list->ai_addr);
-  ::freeaddrinfo(list);
-  return text;
-}
-
+// As every rank of Ferrule's chooses it.
 std::string reachable_address() {
-  const std::vector<Named> all = addresses();
-  if (const char* wanted = std::getenv("FERRULE_SOCKET_IFNAME"); wanted != nullptr && *wanted != '\0') {
-    const auto fits = [&](const Named& entry) { return std::string_view(entry.first).starts_with(wanted); };
-    if (const auto found = std::ranges::find_if(all, fits); found != all.end()) return found->second;
+  const auto choice = rendezvous::choose_interface(std::nullopt, false);
+  if (!choice.ok()) {
+    log::warn("{}", choice.status().text());
+    return "127.0.0.1";
   }
-  const std::string named = address_of_name();
-  const bool ours = std::ranges::any_of(all, [&](const Named& entry) { return entry.second == named; });
-  if (ours) return named;
-  return all.empty() ? "127.0.0.1" : all.front().second;
+  return choice->ip.find(':') == std::string::npos ? choice->ip : "[" + choice->ip + "]";
 }
 
 // 0: any. Returns the port, or 0 where it is taken.
@@ -84,15 +43,14 @@ int try_port(int wanted) {
 }
 
 int free_port() {
-  int first = 0;
-  int last = 0;
-  const char* range = std::getenv("FERRULE_PORT_RANGE");
-  const int read = range == nullptr ? 0 : std::sscanf(range, "%d-%d", &first, &last);
-  if (read < 1) return try_port(0);
-  for (int port = first; port <= (read == 2 ? last : first); ++port) {
+  const std::string text = settings::text("FERRULE_PORT_RANGE");
+  if (text.empty()) return try_port(0);
+  const auto range = rendezvous::parse_port_range(text);
+  if (!range.ok()) return try_port(0);  // the library refuses it, and says why
+  for (int port = range->first; port <= range->last; ++port) {
     if (const int found = try_port(port); found != 0) return found;
   }
-  return first;  // the library will say that it is taken
+  return range->first;  // the library will say that it is taken
 }
 
 }  // namespace

@@ -84,20 +84,24 @@ void measure(const Call& call, std::vector<float>& input) {
 // PMPI's count is an int.
 bool can_be_measured(const Call& call) { return call.count <= std::int64_t{1} << 30; }
 
+// `work`: null to wait for the end.
+ferruleResult_t hand_over(const Call& call, Group& group, ferruleWork_t* work) {
+  ferruleOptions_t wishes = FERRULE_OPTIONS_INIT;
+  wishes.timeout_ns = options().timeout_ns;
+  wishes.work = work;
+  return ferruleAllReduce(source(call), call.recv, static_cast<std::size_t>(call.count), ferruleFloat32,
+                          ferruleSum, &wishes, group.comm, nullptr);
+}
+
 int run(const Call& call, Group& group) {
   std::vector<float> input;
   if (is_to_be_measured(group) && can_be_measured(call)) {
     const auto* from = static_cast<const float*>(source(call));
     input.assign(from, from + call.count);
   }
-  ferruleOptions_t wishes = FERRULE_OPTIONS_INIT;
-  wishes.timeout_ns = options().timeout_ns;
   const std::uint64_t before = bytes_sent(group);
   const auto begin = Clock::now();
-  const ferruleResult_t result =
-      ferruleAllReduce(source(call), call.recv, static_cast<std::size_t>(call.count), ferruleFloat32,
-                       ferruleSum, &wishes, group.comm, nullptr);
-  if (result != ferruleSuccess) return report_failure(call.comm, "MPI_Allreduce");
+  if (hand_over(call, group, nullptr) != ferruleSuccess) return report_failure(call.comm, "MPI_Allreduce");
   tally().done(tensor_bytes(call), raw_bytes(call, group), bytes_sent(group) - before,
                std::chrono::duration<double>(Clock::now() - begin).count());
   ++group.calls;
@@ -119,14 +123,9 @@ std::optional<int> start_all_reduce(const Call& call, MPI_Request* request) {
   if (request != nullptr && is_candidate(call)) {
     const auto group = find_group(call.comm);
     if (group != nullptr && group->comm != nullptr && group->may_complete_requests) {
-      ferruleOptions_t wishes = FERRULE_OPTIONS_INIT;
-      wishes.timeout_ns = options().timeout_ns;
       ferruleWork_t work = nullptr;
-      wishes.work = &work;
-      const ferruleResult_t result =
-          ferruleAllReduce(source(call), call.recv, static_cast<std::size_t>(call.count), ferruleFloat32,
-                           ferruleSum, &wishes, group->comm, nullptr);
-      if (result != ferruleSuccess) return report_failure(call.comm, "MPI_Iallreduce");
+      if (hand_over(call, *group, &work) != ferruleSuccess)
+        return report_failure(call.comm, "MPI_Iallreduce");
       ++group->calls;
       return complete_later({work, group, tensor_bytes(call), raw_bytes(call, *group)}, request);
     }
