@@ -4,30 +4,18 @@
 // others get, so that all hold the same. Bytes sent by each rank, for a part of P encoded bytes: (N-1) * P,
 // the least that any all-gather can do.
 #include <cstdint>
-#include <vector>
 
-#include "collectives/builder.hpp"
+#include "collectives/direct_phases.hpp"
 #include "collectives/schedule.hpp"
 
 namespace ferrule::collectives {
 namespace {
 
-constexpr std::uint32_t chunk_of(std::int32_t owner) { return static_cast<std::uint32_t>(owner); }
-
 Schedule build(std::int32_t rank, const Topology& topology) {
   const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   Builder builder(rank, world, static_cast<std::uint32_t>(world));
-  std::vector<std::uint32_t> parts(static_cast<std::size_t>(world), builder.encode_input(chunk_of(rank)));
-  for (std::int32_t i = 1; i < world; ++i) {
-    const std::int32_t source = wrap(rank - i, world);
-    builder.send(wrap(rank + i, world), chunk_of(rank), parts[rank]);
-    parts[source] = builder.recv(source, chunk_of(source));
-  }
-  for (std::int32_t i = 0; i < world; ++i) {
-    const std::int32_t owner = wrap(rank - i, world);
-    builder.decode(chunk_of(owner), parts[owner]);
-  }
+  spread(builder, rank, world, builder.encode_input(chunk_of(rank)));
   return builder.take();
 }
 

@@ -4,33 +4,18 @@
 // One encode whatever the world. The own contribution is added as it is: nobody else needs to see it. Bytes
 // sent by each rank, for a tensor of B encoded bytes: (N-1)/N * B, the least that any reduce-scatter can do.
 #include <cstdint>
-#include <vector>
 
-#include "collectives/builder.hpp"
+#include "collectives/direct_phases.hpp"
 #include "collectives/schedule.hpp"
 
 namespace ferrule::collectives {
 namespace {
 
-constexpr std::uint32_t chunk_of(std::int32_t owner) { return static_cast<std::uint32_t>(owner); }
-
 Schedule build(std::int32_t rank, const Topology& topology) {
   const std::int32_t world = topology.world();
   if (world == 1) return single_rank_schedule();
   Builder builder(rank, world, static_cast<std::uint32_t>(world));
-  std::vector<std::uint32_t> outgoing(static_cast<std::size_t>(world), kOwnInput);
-  std::vector<std::uint32_t> incoming(static_cast<std::size_t>(world), kOwnInput);
-  for (std::int32_t i = 1; i < world; ++i) {
-    const std::int32_t owner = wrap(rank + i, world);
-    outgoing[owner] = builder.encode_input(chunk_of(owner));
-  }
-  for (std::int32_t i = 1; i < world; ++i) {
-    const std::int32_t owner = wrap(rank + i, world);
-    const std::int32_t source = wrap(rank - i, world);
-    builder.send(owner, chunk_of(owner), outgoing[owner]);
-    incoming[source] = builder.recv(source, chunk_of(rank));
-  }
-  for (const std::uint32_t contribution : incoming) builder.add(chunk_of(rank), contribution);
+  add_contributions(builder, rank, world);
   builder.decode_sum(chunk_of(rank));
   return builder.take();
 }
